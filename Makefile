@@ -43,7 +43,7 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 		concurrency/test_peers_over_http.py $(addprefix integration/api/,remote/test_contract.py test_reference_page_content.py test_bad_input.py)) \
 	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write \
 	--deselect=tests/crash/test_every_boundary.py::test_every_writing_operation_is_among_the_boundaries
-POSTGRES_LESS_OFTEN := $(addprefix tests/integration/checkpoints/,test_configuration.py test_aio.py write_behind \
+POSTGRES_LESS_OFTEN := $(addprefix tests/integration/checkpoints/,test_configuration.py test_async_client.py write_behind \
 	$(addprefix decisions/test_,refused_decisions.py verification.py) \
 	$(addprefix integrity/test_,integrity_commands.py live_runs.py other_attacks.py attacks_on_resume.py) peers/test_secret_encryption.py \
 	resume/test_unrepresentable_arguments.py sessions/test_async_session_handle.py sessions/test_program_listing.py \

@@ -13,10 +13,10 @@ from checkpoints.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from checkpoints import exceptions as exceptions
-    from checkpoints.aio import Checkpointer as Checkpointer
-    from checkpoints.aio import check_pending_tool_calls as check_pending_tool_calls
     from checkpoints.archive.folder_of_session_files import SessionFiles as SessionFiles
     from checkpoints.archive.folder_of_session_files import SyncSessionFiles as SyncSessionFiles
+    from checkpoints.async_client import Checkpointer as Checkpointer
+    from checkpoints.async_client import check_pending_tool_calls as check_pending_tool_calls
     from checkpoints.calls.tool_result_and_verify_answer_types import Landed as Landed
     from checkpoints.calls.tool_result_and_verify_answer_types import NotLanded as NotLanded
     from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult as ToolResult
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Actor": "checkpoints.decisions.actors",
     "Cadence": "checkpoints.versions.save_cadence",
-    "Checkpointer": "checkpoints.aio",
+    "Checkpointer": "checkpoints.async_client",
     "Landed": "checkpoints.calls.tool_result_and_verify_answer_types",
     "NotLanded": "checkpoints.calls.tool_result_and_verify_answer_types",
     "ResumePoint": "checkpoints.resume.resume_point",
@@ -66,7 +66,7 @@ _HOME = {
     "Workflow": "checkpoints.workflows.workflow",
     "WriteBehind": "checkpoints.versions.write_behind",
     "aguard": "checkpoints.tools.foreign_tool_guard",
-    "check_pending_tool_calls": "checkpoints.aio",
+    "check_pending_tool_calls": "checkpoints.async_client",
     "guard": "checkpoints.tools.foreign_tool_guard",
     "tool": "checkpoints.tools.tool",
 }

@@ -19,17 +19,17 @@ from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
+from checkpoints.peers.agent_call_and_result_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.agent_response_outcomes import Answer
-from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sansio import Flow
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
-from checkpoints.store.client_state import ClientState, OwnedSession
+from checkpoints.store.checkpointer_state import CheckpointerState, OwnedSession
 from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.version_state_types import Unchanged, VersionChange
+from checkpoints.sync_and_async_flow_runners import Flow
 from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
 
@@ -55,10 +55,10 @@ class ClientOfBackend:
 
     backend: ClientBackend
     #: State that this client has in any case; `store` is the same object.
-    client_state: ClientState
+    checkpointer_state: CheckpointerState
 
     def _set_backend_and_client_state(self, backend: ClientBackend) -> None:
-        self.backend, self.client_state = backend, backend.client_state
+        self.backend, self.checkpointer_state = backend, backend.checkpointer_state
 
     @property
     def store(self) -> Store:
@@ -67,9 +67,9 @@ class ClientOfBackend:
         Raises:
             NotOverHttp: The client is one of a server.
         """
-        if not self.client_state.has_database:
+        if not self.checkpointer_state.has_database:
             raise NotOverHttp("Work on the database")
-        return cast("Store", self.client_state)
+        return cast("Store", self.checkpointer_state)
 
 
 class Closable(Protocol):
@@ -82,7 +82,7 @@ class ClientBackend(Protocol):
     """Operations of a client; each raises what the client's method of the name raises."""
 
     @property
-    def client_state(self) -> ClientState:
+    def checkpointer_state(self) -> CheckpointerState:
         """State of the client."""
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.client_backend import ClientOfBackend
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
@@ -45,7 +45,7 @@ class DecisionMethods(ClientOfBackend):
             NotUndecided: The call is not interrupted.
         """
         target = DecisionTarget(session_id, call_id, 0, step, attempt)
-        return sansio.run_flow(self.backend.verify_call_flow(target, actor))
+        return sync_and_async_flow_runners.run_flow(self.backend.verify_call_flow(target, actor))
 
     def confirm_landed(
         self,

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from checkpoints import constants, sansio
+from checkpoints import constants, sync_and_async_flow_runners
 from checkpoints.client_backend import ClientOfBackend
+from checkpoints.peers.agent_call_and_result_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.agent_response_outcomes import Answer
-from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.tools.registry_and_dispatch import ToolRegistry
 
@@ -109,7 +109,7 @@ class PeerMethods(ClientOfBackend):
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return sansio.run_flow(
+        return sync_and_async_flow_runners.run_flow(
             self.backend.take_paused_task_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         )
 
@@ -147,7 +147,7 @@ class PeerMethods(ClientOfBackend):
             SessionBusy: A run owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        return sansio.run_flow(
+        return sync_and_async_flow_runners.run_flow(
             self.backend.cancel_paused_session_and_notify_agents_flow(session_id, tell=tell, reason=reason)
         )
 
@@ -164,7 +164,7 @@ class PeerMethods(ClientOfBackend):
         Returns:
             The calls whose agents were notified, and the error for each of the others, which stay due.
         """
-        return sansio.run_flow(self.backend.deliver_agent_notices_flow(tell, limit=limit))
+        return sync_and_async_flow_runners.run_flow(self.backend.deliver_agent_notices_flow(tell, limit=limit))
 
     def sweep_deadlines(self, *, limit: int = constants.BATCH_LIMIT) -> Swept:
         """Give up calls to other agents whose deadline has passed. Any number of processes may do this at once.

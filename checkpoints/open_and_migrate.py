@@ -21,8 +21,8 @@ from django.db.migrations.recorder import MigrationRecorder
 from checkpoints import database_url, migrations
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.db.connection import ensure_server_reachable, get_supported_connection
-from checkpoints.db.database_operation_context import database_operation
-from checkpoints.db.model_router import put_library_router_first
+from checkpoints.db.related_rows_database_router import put_library_router_first
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import BlockingCallInAsyncCode, InvalidDatabaseUrl
 
 try:

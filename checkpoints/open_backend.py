@@ -6,7 +6,7 @@ Neither is imported before a client is opened, so an agent of a server needs no 
 from __future__ import annotations
 
 from checkpoints.client_backend import ClientBackend, ClientOptions
-from checkpoints.server_address import is_server_address
+from checkpoints.server_or_database_url import is_server_address
 
 
 def open_backend(options: ClientOptions, *, on_event_loop: bool = False) -> ClientBackend:

@@ -14,16 +14,16 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.client_backend import ClientBackend
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store.client_state import ClientState, OwnedSession
+from checkpoints.store.checkpointer_state import CheckpointerState, OwnedSession
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
+from checkpoints.sync_and_async_flow_runners import Flow, Transact, copy_docstring_from
 from checkpoints.tools.registry_and_dispatch import ToolRegistry, WaitMode
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class CheckpointerLike(Protocol):
     """Blocking checkpointer."""
 
     @property
-    def client_state(self) -> ClientState: ...
+    def checkpointer_state(self) -> CheckpointerState: ...
 
     @property
     def backend(self) -> ClientBackend: ...
@@ -43,7 +43,7 @@ class AsyncCheckpointerLike(CheckpointerLike, Protocol):
     """Async checkpointer."""
 
     @property
-    def run_blocking(self) -> sansio.RunBlocking: ...
+    def run_blocking(self) -> sync_and_async_flow_runners.RunBlocking: ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _Handle:
     def __init__(self, checkpointer: CheckpointerLike, session_id: str, opening: OpenOptions) -> None:
         self.session_id = session_id
         self._backend = checkpointer.backend
-        self._state = checkpointer.client_state
+        self._state = checkpointer.checkpointer_state
         self._opening = opening
         self._registry: ToolRegistry | None = None
         if opening.registry is not None:
@@ -218,11 +218,11 @@ class SyncSessionHandle(_Handle):
     """One session in a `with` block, blocking. Made by `SyncCheckpointer.session`; used by one loop at a time."""
 
     def __enter__(self) -> Self:
-        sansio.run_flow(self._start_or_resume_flow())
+        sync_and_async_flow_runners.run_flow(self._start_or_resume_flow())
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        sansio.run_flow(self._release_session_flow(error))
+        sync_and_async_flow_runners.run_flow(self._release_session_flow(error))
 
     def append(
         self,
@@ -377,16 +377,22 @@ class SessionHandle(_Handle):
 
     async def __aenter__(self) -> Self:
         try:
-            await sansio.run_flow_async(self._start_or_resume_flow(), self._checkpointer.run_blocking)
+            await sync_and_async_flow_runners.run_flow_async(
+                self._start_or_resume_flow(), self._checkpointer.run_blocking
+            )
         except BaseException as error:
             if self._is_owner:  # cancelled after the session was opened
-                await sansio.run_flow_async(self._release_session_flow(error), self._checkpointer.run_blocking)
+                await sync_and_async_flow_runners.run_flow_async(
+                    self._release_session_flow(error), self._checkpointer.run_blocking
+                )
             raise
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._is_owner:
-            await sansio.run_flow_async(self._release_session_flow(error), self._checkpointer.run_blocking)
+            await sync_and_async_flow_runners.run_flow_async(
+                self._release_session_flow(error), self._checkpointer.run_blocking
+            )
         else:
             self._release_session()
 
@@ -445,7 +451,9 @@ class SessionHandle(_Handle):
 
     async def _run_work_uncancelled(self, work: Callable[[], T]) -> T:
         """Finish database work even if this task is cancelled, so that the end of the block comes after it."""
-        return await sansio.run_flow_async(_wrap_database_work_in_flow(work), self._checkpointer.run_blocking)
+        return await sync_and_async_flow_runners.run_flow_async(
+            _wrap_database_work_in_flow(work), self._checkpointer.run_blocking
+        )
 
 
 def _wrap_database_work_in_flow(work: Callable[[], T]) -> Flow[T]:

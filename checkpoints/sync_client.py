@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 from uuid import UUID
 
-from checkpoints import constants, sansio
+from checkpoints import constants, sync_and_async_flow_runners
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.client_backend import ClientBackend, ClientOptions
 from checkpoints.client_decision_methods import DecisionMethods
@@ -192,7 +192,9 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SchemaFromFuture: A newer version of this library wrote the session.
         """
         description = NewSessionFields(user_message, agent, title, scratchpad_root, metadata, labels)
-        return sansio.run_flow(self.backend.start_session_flow(session_id, description, takeover=takeover))
+        return sync_and_async_flow_runners.run_flow(
+            self.backend.start_session_flow(session_id, description, takeover=takeover)
+        )
 
     def session(
         self,
@@ -838,7 +840,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return sansio.run_flow(
+        return sync_and_async_flow_runners.run_flow(
             self.backend.resume_session_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         )
 
@@ -923,7 +925,10 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
         return SyncWorkflow(
-            self.client_state, self.backend.open_or_create_step_log(session_id, workflow_id), session_id, workflow_id
+            self.checkpointer_state,
+            self.backend.open_or_create_step_log(session_id, workflow_id),
+            session_id,
+            workflow_id,
         )
 
 

@@ -26,7 +26,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.distinguish_site_from_project_requests import is_site_request
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import is_error_of_mistyped_value
 from harness_site.sessions.session_lookup_masking_and_404 import PageNotFound
 from harness_site.sessions.views.quarantine_release import render_quarantine_page_in_place_of_another

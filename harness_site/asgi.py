@@ -18,7 +18,7 @@ from channels.db import database_sync_to_async  # noqa: E402
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
-from checkpoints.server_address import API_PATH  # noqa: E402
+from checkpoints.server_or_database_url import API_PATH  # noqa: E402
 from harness_site.api.heartbeat_request_batching import Heartbeats  # noqa: E402
 from harness_site.api.large_body_token_check import has_valid_token  # noqa: E402
 from harness_site.api.long_polls_and_event_streams import LongPolls  # noqa: E402

@@ -17,7 +17,7 @@ from harness_site.command_overview import (
     does_command_need_site_packages,
     format_overview,
 )
-from harness_site.database_variable_name import find_database_variable
+from harness_site.find_database_variable import find_database_variable
 
 if TYPE_CHECKING:
     from django.db import DatabaseError

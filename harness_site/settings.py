@@ -212,12 +212,12 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "plain": {
-            "()": "harness_site.core.safe_log_formatter.OneEntryFormatter",
+            "()": "harness_site.core.log_formatter_and_filter.OneEntryFormatter",
             "format": "{asctime} {levelname} {name}: {message}",
             "style": "{",
         }
     },
-    "filters": {"without_form_errors": {"()": "harness_site.core.safe_log_formatter.FormErrorFilter"}},
+    "filters": {"without_form_errors": {"()": "harness_site.core.log_formatter_and_filter.FormErrorFilter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {

@@ -1,12 +1,12 @@
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
-from checkpoints.server_address import API_PATH
+from checkpoints.server_or_database_url import API_PATH
 from harness_site import home_and_health_views
 from harness_site.api.otlp_traces import receive_traces
 from harness_site.core.distinguish_site_from_project_requests import mark_views_of_site
 from harness_site.core.non_atomic_views import exclude_views_from_atomic_requests
-from harness_site.sessions.views import workspace_call_log_page
+from harness_site.sessions.views import call_log_page_and_export
 
 _pages = [
     path("", home_and_health_views.redirect_to_start_page_of_member, name="home"),
@@ -14,8 +14,8 @@ _pages = [
     path("health/live", home_and_health_views.report_liveness, name="health-live"),
     path("health/ready", home_and_health_views.report_readiness, name="health-ready"),
     path("words.js", home_and_health_views.show_words, name="words"),
-    path("calls/", workspace_call_log_page.show_call_log, name="calls-log"),
-    path("calls/export/", workspace_call_log_page.export_call_log, name="calls-export"),
+    path("calls/", call_log_page_and_export.show_call_log, name="calls-log"),
+    path("calls/export/", call_log_page_and_export.export_call_log, name="calls-export"),
 ]
 urlpatterns: list[URLPattern | URLResolver] = [
     # First, because programs make far more requests than readers.
@@ -45,5 +45,5 @@ mark_views_of_site(urlpatterns)
 handler400 = "harness_site.error_pages.show_bad_request"
 handler403 = "harness_site.error_pages.show_permission_denied"
 handler404 = "harness_site.error_pages.show_page_not_found"
-handler429 = "harness_site.accounts.views.sign_in.show_too_many_attempts"
+handler429 = "harness_site.accounts.views.sign_in_and_sign_out.show_too_many_attempts"
 handler500 = "harness_site.error_pages.show_server_error"

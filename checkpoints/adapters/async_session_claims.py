@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sync_client import SyncCheckpointer
 

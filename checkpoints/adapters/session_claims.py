@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.sessions import mark_or_require_session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -130,7 +130,7 @@ class SessionClaims:
                     session_id, description or NewSessionFields(), takeover=takeover
                 )
                 self._create_or_require_session_of_framework(session_id, description)
-                sansio.run_flow(start)
+                sync_and_async_flow_runners.run_flow(start)
                 self._inherit_call_pairings(session_id)
             else:
                 if description is not None and self._frameworks.get(session_id) != description.framework:

@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from django.db import connections
 
-from checkpoints import sansio
-from checkpoints.aio import Checkpointer
+from checkpoints import sync_and_async_flow_runners
+from checkpoints.async_client import Checkpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
-from checkpoints.sansio import Flow, Transact
-from checkpoints.store.client_state import ClientState
+from checkpoints.store.checkpointer_state import CheckpointerState
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_and_async_flow_runners import Flow, Transact
 from checkpoints.sync_client import SyncCheckpointer
 
 T = TypeVar("T")
@@ -63,9 +63,9 @@ class AdapterClient:
         self.backend: DatabaseBackend = self.sync.backend
 
     @property
-    def client_state(self) -> ClientState:
+    def checkpointer_state(self) -> CheckpointerState:
         """State of the client, for a registry of tools."""
-        return self.sync.client_state
+        return self.sync.checkpointer_state
 
     @property
     def store(self) -> Store:
@@ -78,7 +78,7 @@ class AdapterClient:
 
     async def run_database_work_to_end(self, work: Callable[[], T]) -> T:
         """Run database work to its end, even if this task is cancelled. The rest is as in `run_blocking`."""
-        return await sansio.run_flow_async(_build_transaction_flow(work), self.run_blocking)
+        return await sync_and_async_flow_runners.run_flow_async(_build_transaction_flow(work), self.run_blocking)
 
 
 def _run_and_disconnect(work: Callable[[], T]) -> T:

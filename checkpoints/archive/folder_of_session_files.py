@@ -9,19 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.resume import start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import ClientState
+from checkpoints.store.checkpointer_state import CheckpointerState
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_and_async_flow_runners import Flow, Transact, copy_docstring_from
 
 if TYPE_CHECKING:
     from checkpoints.tools.registry_and_dispatch import ToolRegistry
@@ -31,7 +31,7 @@ class CheckpointerLike(Protocol):
     """Checkpointer of a database, blocking or async."""
 
     @property
-    def client_state(self) -> ClientState: ...
+    def checkpointer_state(self) -> CheckpointerState: ...
 
     @property
     def store(self) -> Store: ...
@@ -41,7 +41,7 @@ class AsyncCheckpointerLike(CheckpointerLike, Protocol):
     """Async checkpointer of a database."""
 
     @property
-    def run_blocking(self) -> sansio.RunBlocking: ...
+    def run_blocking(self) -> sync_and_async_flow_runners.RunBlocking: ...
 
 
 class SessionDirectory:
@@ -192,7 +192,7 @@ class SyncSessionFiles(SessionDirectory):
         """
         if registry is not None:
             registry.bind(self._checkpointer, session_id)
-        return sansio.run_flow(
+        return sync_and_async_flow_runners.run_flow(
             self._import_if_missing_and_resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         )
 
@@ -226,4 +226,4 @@ class SessionFiles(SessionDirectory):
         if registry is not None:
             registry.bind(self._checkpointer, session_id)
         flow = self._import_if_missing_and_resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return await sansio.run_flow_async(flow, self._checkpointer.run_blocking)
+        return await sync_and_async_flow_runners.run_flow_async(flow, self._checkpointer.run_blocking)

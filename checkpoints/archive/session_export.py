@@ -14,7 +14,7 @@ from checkpoints.archive.session_file_reader_and_writer import FileHeader, Sessi
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.batched_row_iteration import iterate_rows_read_in_batches
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import AuditKind
 from checkpoints.integrity import verify_session_rows
 from checkpoints.models import Blob, FrameworkWrite, Message, Segment, Session
@@ -22,7 +22,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_bytes_as_differences, version_seals_and_transcript_verification
+from checkpoints.versions import opaque_bytes_as_message_differences, version_seals_and_transcript_verification
 
 
 def export_session(store: Store, session_id: str, path: str | Path, *, audited: bool = True) -> ExportedFile:
@@ -68,7 +68,7 @@ def _lock_session_and_iterate_verified_rows(store: Store, session: Session) -> I
             if isinstance(row, SealedModel):
                 row_seals.verify_row(row)
             if isinstance(row, Blob | FrameworkWrite):
-                opaque_bytes_as_differences.complete_differences_in_place(store.using, [row])
+                opaque_bytes_as_message_differences.complete_differences_in_place(store.using, [row])
             yield kind, row
 
 

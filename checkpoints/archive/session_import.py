@@ -22,7 +22,7 @@ from checkpoints.archive.session_file_reader_and_writer import SessionFileReader
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import require_unaltered_call, unfinished_call_queries
 from checkpoints.constants import MAX_VALUE_BYTES
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import (
     DECIDING_KINDS,
     FINISHED_SESSION_STATUSES,
@@ -46,7 +46,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.shell_command_exit_codes import find_exit_code
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import (
     Blob,
     Checkpoint,

@@ -14,7 +14,7 @@ from checkpoints.calls import (
     missing_call_detection,
     require_unaltered_call,
 )
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import (
     POLICIES_MATCHING_ARGUMENTS,
     UNDECIDED_CALL_STATUSES,
@@ -24,7 +24,7 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import IntegrityError, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
 from checkpoints.seals import row_seals

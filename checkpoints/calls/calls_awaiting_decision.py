@@ -12,9 +12,9 @@ from django.db.models import F
 
 from checkpoints.calls import convert_calls_to_dicts, unfinished_call_queries
 from checkpoints.db import keyset_pagination
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
-from checkpoints.ids import validate_integer
+from checkpoints.generate_and_validate_ids import validate_integer
 from checkpoints.models import ToolCall
 from checkpoints.store.database_client_state import Store
 

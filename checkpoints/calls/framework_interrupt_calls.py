@@ -26,7 +26,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.shell_command_exit_codes import find_exit_code
 from checkpoints.models import Run, Session, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store

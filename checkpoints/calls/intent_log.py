@@ -17,15 +17,18 @@ from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import (
     call_queries,
-    call_seals,
     convert_calls_to_dicts,
     insert_and_verify_signed_decisions,
     missing_call_detection,
+    raw_sql_call_seals,
     require_unaltered_call,
     unfinished_call_queries,
 )
 from checkpoints.db import clock, hot_statements
-from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.translate_errors_and_return_connections import (
+    database_operation,
+    open_transaction_to_read_back_lost_commit,
+)
 from checkpoints.enums import (
     DISPATCHABLE_SESSION_STATUSES,
     FINISHED_SESSION_STATUSES,
@@ -51,7 +54,7 @@ from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_sealed_heads
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
 #: Statuses of approvals that the next dispatch uses up.
@@ -114,7 +117,7 @@ def _insert_call_sealed_if_enabled(
         step = owned_session.head.version if step is None else step
         values["issued_at"] = clock.now()
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
-        call = call_seals.build_new_sealed_call(keys, place, values)
+        call = raw_sql_call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
         head = owned_session.sealed_head or optimistic_lock_on_sealed_heads.get_or_load_head_and_seal_if_unsealed(
             store.using, owned_session
@@ -129,7 +132,7 @@ def _insert_call_sealed_if_enabled(
     )
     optimistic_lock_on_sealed_heads.record_written_head(connection, None if row is None else after, owned_session)
     if row is not None and call is not None:
-        call_seals.remember_sealed_call(owned_session, row[0], call)
+        raw_sql_call_seals.remember_sealed_call(owned_session, row[0], call)
     return row
 
 
@@ -503,7 +506,7 @@ def _try_count_replay_with_known_head(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call: ToolCall
 ) -> bool:
     """Count a replay of a call of the run's own session, if the call and the session are as the run knows them."""
-    call_seals.forget_sealed_calls(owned_session, [call.pk])
+    raw_sql_call_seals.forget_sealed_calls(owned_session, [call.pk])
     if call.session_id != owned_session.pk or call.row_seal is None:
         return False
     head = optimistic_lock_on_sealed_heads.get_or_load_head_and_seal_if_unsealed(connection.alias, owned_session)

@@ -19,7 +19,7 @@ from checkpoints.models import Session, ToolCall
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 
 SomeModel = TypeVar("SomeModel", bound=models.Model)
 

@@ -13,14 +13,14 @@ from django.db.models import QuerySet
 
 from checkpoints.calls import convert_calls_to_dicts, require_unaltered_call
 from checkpoints.db.clock import read_database_time
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import (
     UNDECIDED_CALL_STATUSES,
     CallStatus,
 )
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.models import Run, Session, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, MUTATING_CALLS
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, MUTATING_CALLS
 from checkpoints.seals import row_seals
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store

@@ -13,9 +13,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import call_queries, call_seals, missing_call_detection
+from checkpoints.calls import call_queries, missing_call_detection, raw_sql_call_seals
 from checkpoints.db import hot_statements
-from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.translate_errors_and_return_connections import (
+    database_operation,
+    open_transaction_to_read_back_lost_commit,
+)
 from checkpoints.enums import (
     LIVE_CALL_STATUSES,
     SETTLED_CALL_STATUSES,
@@ -38,7 +41,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_sealed_heads
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
 
@@ -144,13 +147,13 @@ def _try_write_sealed_outcome(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call_pk: int, values: dict[str, Any]
 ) -> bool:
     using = connection.alias
-    call = call_seals.pop_remembered_or_load_issued_call(using, owned_session, keys, call_pk)
+    call = raw_sql_call_seals.pop_remembered_or_load_issued_call(using, owned_session, keys, call_pk)
     head = owned_session.sealed_head or optimistic_lock_on_sealed_heads.get_or_load_head_and_seal_if_unsealed(
         using, owned_session
     )
     if call is None or head is None:
         return False
-    sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)
+    sealed_values, difference, call_after = raw_sql_call_seals.build_sealed_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
     after = optimistic_lock_on_sealed_heads.compute_and_record_expected_head(head, difference, changes)
     is_settled = hot_statements.update_call_outcome_if_still_issued(
@@ -159,7 +162,7 @@ def _try_write_sealed_outcome(
     optimistic_lock_on_sealed_heads.record_written_head(connection, after if is_settled else None, owned_session)
     if is_settled:
         if call_after is not None:
-            call_seals.remember_sealed_call(owned_session, call_pk, call_after)
+            raw_sql_call_seals.remember_sealed_call(owned_session, call_pk, call_after)
         if values["status"] not in LIVE_CALL_STATUSES:
             missing_call_detection.remember_or_forget_live_call_key(owned_session, call.key, values["status"])
     return is_settled

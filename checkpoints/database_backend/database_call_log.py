@@ -17,7 +17,7 @@ from checkpoints.calls import (
 )
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.db import clock
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.decision_poll_interval import compute_decision_poll_interval
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
@@ -32,11 +32,11 @@ from checkpoints.exceptions import (
 )
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
-from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_and_async_flow_runners import Flow, Sleep, Transact
 from checkpoints.tools.idempotency import get_policy_name, make_idempotency_key, make_key_by_unanswered_policy
 from checkpoints.tools.run_call_and_record_outcome import (
     POLL_SECONDS,

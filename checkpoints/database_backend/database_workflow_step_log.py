@@ -15,11 +15,11 @@ from checkpoints.exceptions import StepRejected
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
-from checkpoints.sansio import Flow, Transact
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_and_async_flow_runners import Flow, Transact
 from checkpoints.tools import run_call_and_record_outcome
 from checkpoints.tools.run_call_and_record_outcome import Execution, WaitOptions
 from checkpoints.workflows import step_rows

@@ -20,7 +20,7 @@ from django.db.models.lookups import GreaterThan, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
 from checkpoints.exceptions import InvalidInput
-from checkpoints.ids import validate_integer
+from checkpoints.generate_and_validate_ids import validate_integer
 
 #: Format of a time in either database, with a time zone that both accept.
 _TIME_TOKEN = re.compile(

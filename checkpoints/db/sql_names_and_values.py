@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.formats.compression import TextToCompress
+from checkpoints.formats.plain_and_delta_compression import TextToCompress
 from checkpoints.models.packed_fields import PACKED_FIELDS
 
 #: Types that the driver converts.

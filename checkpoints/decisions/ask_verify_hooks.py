@@ -18,8 +18,8 @@ from checkpoints.calls.tool_result_and_verify_answer_types import (
 from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.sansio import Flow, Invoke
-from checkpoints.store.client_state import ClientState
+from checkpoints.store.checkpointer_state import CheckpointerState
+from checkpoints.sync_and_async_flow_runners import Flow, Invoke
 
 #: Timeout of a hook, in seconds.
 VERIFY_TIMEOUT = 30.0
@@ -46,7 +46,7 @@ class VerifyProbe:
         )
 
 
-def find_verify_hook(state: ClientState, session_id: str, tool: str) -> Any | None:
+def find_verify_hook(state: CheckpointerState, session_id: str, tool: str) -> Any | None:
     """Find the verify hook of a tool of this session; None if no registry here has one.
 
     A registry that is bound to the session decides, the newest of several. Without one, those that are bound to no

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from django.db import transaction
 
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session, ToolCall

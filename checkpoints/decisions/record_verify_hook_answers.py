@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, require_unaltered_call
 from checkpoints.calls.tool_result_and_verify_answer_types import Answer, Landed, NotLanded, Unknown
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe, ask_verify_hook_flow, find_verify_hook
@@ -23,10 +23,10 @@ from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageErr
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.storable_text import replace_unstorable_characters
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_and_async_flow_runners import Flow, Transact
 
 logger = logging.getLogger(__name__)
 

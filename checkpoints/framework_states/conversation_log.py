@@ -15,8 +15,8 @@ from typing import Any
 from django.db import connections
 
 from checkpoints.calls import framework_interrupt_calls
-from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.hot_statements import ChangedRow
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
@@ -27,13 +27,13 @@ from checkpoints.framework_states import (
     write_transcript_version,
 )
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions import prune_versions_and_delete_sessions
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession, TranscriptHead
+from checkpoints.store.checkpointer_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange

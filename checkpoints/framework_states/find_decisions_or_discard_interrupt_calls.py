@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from checkpoints.calls import framework_interrupt_calls, insert_and_verify_signed_decisions, unfinished_call_queries
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import DecisionKind, SessionStatus
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.framework_states import state_store

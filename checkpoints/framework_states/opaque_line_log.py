@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.hot_statements import ChangedRow, NewRows
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.framework_states import read_and_insert_state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_bytes_as_differences
-from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
+from checkpoints.versions import opaque_bytes_as_message_differences
+from checkpoints.versions.opaque_bytes_as_message_differences import StoredMessage
 
 STATE_ID = "lines"
 _CHANNEL = "line"
@@ -96,7 +96,9 @@ class LineLog:
     def _take_rows_of_queued_lines(self, messages: Sequence[StoredMessage]) -> list[dict[str, Any]]:
         rows = []
         for number, (position, content) in enumerate(self._added):
-            candidates = opaque_bytes_as_differences.list_candidate_base_messages(messages, number, len(self._added))
+            candidates = opaque_bytes_as_message_differences.list_candidate_base_messages(
+                messages, number, len(self._added)
+            )
             rows.append(
                 {
                     "namespace": "",
@@ -106,7 +108,7 @@ class LineLog:
                     "task_path": "",
                     "channel": _CHANNEL,
                     "digest": digests.digest_blob(_TYPE, content),
-                    **opaque_bytes_as_differences.build_content_columns(_TYPE, content, candidates)._asdict(),
+                    **opaque_bytes_as_message_differences.build_content_columns(_TYPE, content, candidates)._asdict(),
                 }
             )
         self._added.clear()

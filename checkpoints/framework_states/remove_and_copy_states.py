@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import SessionExists, SessionNotFound
 from checkpoints.framework_states import state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -13,15 +13,15 @@ from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
 from checkpoints.sessions import (
-    framework_state_retention,
     mark_or_require_session_framework,
     prune_versions_and_delete_sessions,
     take_and_release_ownership,
+    unneeded_framework_state_removal,
 )
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_bytes_as_differences, save_version
+from checkpoints.versions import opaque_bytes_as_message_differences, save_version
 
 
 def delete_selected_states(
@@ -54,7 +54,7 @@ def delete_selected_states(
                 verify_session_rows.require_session_unaltered(store.using, row)
             if select is None:
                 FrameworkWrite.objects.using(store.using).filter(session=row).delete()
-            framework_state_retention.delete_states_with_writes_and_blobs(store.using, row, chosen)
+            unneeded_framework_state_removal.delete_states_with_writes_and_blobs(store.using, row, chosen)
             look_up_and_lock_rows.increment_session_revision(store, row.pk)
             return len(chosen)
     except SessionNotFound:
@@ -69,7 +69,7 @@ def delete_superseded_states(store: Store, session_id: str) -> int:
     return delete_selected_states(
         store,
         session_id,
-        lambda states: framework_state_retention.list_unneeded_states(session_id, states, lambda _: False),
+        lambda states: unneeded_framework_state_removal.list_unneeded_states(session_id, states, lambda _: False),
     )
 
 
@@ -138,7 +138,7 @@ def copy_states_to_session(
                 if not isinstance(row, Blob):
                     row_seals.verify_row(row)
             if model is not FrameworkState:
-                opaque_bytes_as_differences.complete_differences_in_place(store.using, rows)
+                opaque_bytes_as_message_differences.complete_differences_in_place(store.using, rows)
             for row in rows:
                 values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
                 values |= {"id": None, "session_id": target.pk}

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from checkpoints.calls import framework_interrupt_calls
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
     CheckpointCorrupted,
@@ -35,10 +35,10 @@ from checkpoints.framework_states import (
 )
 from checkpoints.framework_states.write_cached_session_in_one_statement import CachedSession
 from checkpoints.framework_states.write_transcript_version import VersionContent, WrittenVersion
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, FrameworkState, FrameworkWrite, Run, Session
-from checkpoints.models.framework_state import NAMESPACE_LENGTH
+from checkpoints.models.framework_state_blobs_and_writes import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
 from checkpoints.sessions import (
     append_without_lease,
@@ -49,9 +49,9 @@ from checkpoints.sessions import (
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_bytes_as_differences, save_version, stored_state_channels
+from checkpoints.versions import opaque_bytes_as_message_differences, save_version, state_channel_digests
 from checkpoints.versions.framework_value_blobs import (
     BlobWriter,
     Encoded,
@@ -61,8 +61,8 @@ from checkpoints.versions.framework_value_blobs import (
     load_encoded_contents_of_writes,
     load_values_by_digest,
 )
-from checkpoints.versions.opaque_bytes_as_differences import ContentColumns
-from checkpoints.versions.stored_state_channels import Channels
+from checkpoints.versions.opaque_bytes_as_message_differences import ContentColumns
+from checkpoints.versions.state_channel_digests import Channels
 
 #: Version of a channel: a number or a text of the framework.
 ChannelVersion = int | float | str
@@ -420,7 +420,7 @@ def _find_digest_of_each_channel(
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
             _move_known_channels_out_of_missing(
-                channels, missing, stored_state_channels.parse_channels(row.session_id, text)
+                channels, missing, state_channel_digests.parse_channels(row.session_id, text)
             )
             if not missing:
                 break
@@ -548,7 +548,9 @@ def _add_value_and_build_write_columns(write: NewWrite, writer: BlobWriter) -> d
     """Build the columns of a write, whose value is added to `writer`; the root of a list is in the row of the write."""
     digest, root = writer.add_value_and_pop_list_root(write.value)
     content = (
-        ContentColumns("", None, False) if root is None else opaque_bytes_as_differences.build_content_columns(*root)
+        ContentColumns("", None, False)
+        if root is None
+        else opaque_bytes_as_message_differences.build_content_columns(*root)
     )
     return {"channel": write.channel, "digest": digest, **content._asdict()}
 
@@ -772,7 +774,7 @@ def _load_states_of_rows(
 ) -> list[LoadedState]:
     row_seals.verify_rows(rows)
     writes = _load_writes_by_state_pk(store, rows)
-    channels = {row.pk: stored_state_channels.parse_channels(row.session.session_id, row.channels) for row in rows}
+    channels = {row.pk: state_channel_digests.parse_channels(row.session.session_id, row.channels) for row in rows}
     values: dict[int, dict[str, EncodedValue]] = {}
     for session in {row.session_id: row.session for row in rows}.values():
         wanted = {

@@ -21,8 +21,8 @@ from django.db import IntegrityError, connections, transaction
 
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
-from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import FINISHED_SESSION_STATUSES
 from checkpoints.framework_states import write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -31,12 +31,12 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import mark_or_require_session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import VersionChange
 from checkpoints.versions import save_version
-from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
-from checkpoints.versions.stored_state_channels import Channels
+from checkpoints.versions.opaque_bytes_as_message_differences import StoredMessage
+from checkpoints.versions.state_channel_digests import Channels
 
 _MAX_SESSIONS: Final = 256
 #: Number of states of a session whose channels are known, the newest ones.

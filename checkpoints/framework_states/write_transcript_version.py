@@ -10,17 +10,17 @@ from typing import Any
 
 from django.db import connections
 
-from checkpoints.calls import call_queries, call_seals, framework_interrupt_calls
+from checkpoints.calls import call_queries, framework_interrupt_calls, raw_sql_call_seals
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.formats.compression import TextToCompress
+from checkpoints.formats.plain_and_delta_compression import TextToCompress
 from checkpoints.framework_states import message_usage_sums
 from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import optimistic_lock_on_sealed_heads
-from checkpoints.store.client_state import OwnedSession, TranscriptHead
+from checkpoints.store.checkpointer_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_types import VersionChange, VersionState
@@ -30,7 +30,7 @@ from checkpoints.versions import (
     save_version,
     validate_and_digest_transcript,
 )
-from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
+from checkpoints.versions.opaque_bytes_as_message_differences import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -184,7 +184,7 @@ def write_version_and_answered_calls_if_changed(
             store, owned_session, head, stored_end, state, head.version
         )
     else:
-        answered = call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
+        answered = raw_sql_call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
         sealed_head = optimistic_lock_on_sealed_heads.lock_head_and_seal_if_unsealed(using, row.pk)
         version, _ = save_version.write_version_if_session_at_base(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from checkpoints.importers.codex_usage_fork_and_line_fields import (
+from checkpoints.importers.codex_rollout_fields import (
     CopiedHistory,
     RunningTokenTotals,
     extract_prompt_after_editor_context_or_empty,
@@ -15,7 +15,7 @@ from checkpoints.importers.codex_usage_fork_and_line_fields import (
     read_command_duration_of_output_or_none,
 )
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_iso_or_unix_time_or_none
-from checkpoints.importers.imported_session_rows import make_valid_session_id
+from checkpoints.importers.imported_session_and_run import make_valid_session_id
 from checkpoints.importers.openai_responses import read_single_item_as_exchange_or_none, score_item_match
 from checkpoints.importers.transcript_reader_interface_and_builder import (
     Body,

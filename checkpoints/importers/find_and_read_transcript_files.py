@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
-from checkpoints.importers.format_file_path import format_path
+from checkpoints.importers.escape_non_utf8_path import format_path
 from checkpoints.importers.import_errors import NothingToImport
 from checkpoints.importers.import_report import ImportReport, RefusedFile
 

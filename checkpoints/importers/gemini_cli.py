@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkpoints.exceptions import InvalidInput
-from checkpoints.importers.gemini_messages import (
+from checkpoints.importers.gemini_cli_messages import (
     ROLES,
     build_call_block_or_none,
     build_message_body,

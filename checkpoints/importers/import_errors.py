@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from checkpoints.exceptions import CheckpointsError, InvalidInput
-from checkpoints.importers.format_file_path import format_path
+from checkpoints.importers.escape_non_utf8_path import format_path
 
 
 class ImportRefused(CheckpointsError):

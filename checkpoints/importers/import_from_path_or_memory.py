@@ -9,7 +9,6 @@ from typing import Any
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.importers import detect_format
-from checkpoints.importers.file_import import ImportOptions, add_value_or_report_damage, build_import_context
 from checkpoints.importers.find_and_read_transcript_files import (
     SourceFile,
     build_unreadable_folder_refusal,
@@ -18,9 +17,10 @@ from checkpoints.importers.find_and_read_transcript_files import (
 from checkpoints.importers.import_errors import NothingToImport
 from checkpoints.importers.import_in_processes import close_connections_and_import_in_processes
 from checkpoints.importers.import_report import ImportReport, Progress
+from checkpoints.importers.incremental_file_import import IncrementalFileImport
 from checkpoints.importers.parallel_file_groups import can_forked_processes_use_database, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
-from checkpoints.importers.skip_unchanged_imported_files import IncrementalFileImport
+from checkpoints.importers.resumable_file_import import ImportOptions, add_value_or_report_damage, build_import_context
 from checkpoints.store.database_client_state import Store
 
 

@@ -23,10 +23,9 @@ from typing import Any, Final
 from django.db import connections, transaction
 
 from checkpoints.db.connection import has_pool
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import StorageBusy, StorageError
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
-from checkpoints.importers.file_import import FileImport, ImportOptions
 from checkpoints.importers.find_and_read_transcript_files import SourceFile
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.import_report import (
@@ -37,13 +36,14 @@ from checkpoints.importers.import_report import (
     Progress,
     RefusedFile,
 )
-from checkpoints.importers.new_session_batch import NewSessionBatch
-from checkpoints.importers.parallel_file_groups import group_files_by_session_and_size, split_into_transactions
-from checkpoints.importers.skip_unchanged_imported_files import (
+from checkpoints.importers.incremental_file_import import (
     UNEXPECTED_CONTENT,
     IncrementalFileImport,
     save_imported_file_rows,
 )
+from checkpoints.importers.new_session_batch import NewSessionBatch
+from checkpoints.importers.parallel_file_groups import group_files_by_session_and_size, split_into_transactions
+from checkpoints.importers.resumable_file_import import FileImport, ImportOptions
 from checkpoints.models import ImportedFile
 from checkpoints.store.database_client_state import Store
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from checkpoints.importers.format_file_path import format_path
+from checkpoints.importers.escape_non_utf8_path import format_path
 
 #: Number of damaged lines that are reported with their text; more are only counted.
 MAX_DAMAGED_KEPT = 1000

@@ -24,7 +24,7 @@ from checkpoints.formats.caller_argument_order import encode_argument_order
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.parse_message_parts import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
 from checkpoints.formats.shell_command_exit_codes import find_exit_code
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message_and_usage import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall

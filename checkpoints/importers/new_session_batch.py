@@ -12,7 +12,7 @@ from datetime import datetime
 
 from django.db import Error, connections, transaction
 
-from checkpoints.calls.call_seals import AnsweredCalls
+from checkpoints.calls.raw_sql_call_seals import AnsweredCalls
 from checkpoints.db.clock import read_database_time
 from checkpoints.db.execute_cached_row_sql import update_columns_of_rows
 from checkpoints.db.hot_statements import SaveBase, insert_versions_and_messages
@@ -20,7 +20,7 @@ from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_s
 from checkpoints.formats.digests import EMPTY_CHAIN
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog, insert_call_rows
-from checkpoints.importers.imported_session_rows import TranscriptOrigin, insert_sessions_with_runs_and_events
+from checkpoints.importers.imported_session_and_run import TranscriptOrigin, insert_sessions_with_runs_and_events
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import WRITTEN_FIELDS

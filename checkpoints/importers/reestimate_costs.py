@@ -11,11 +11,11 @@ from django.db import transaction
 from django.db.models import F
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CostBasis
-from checkpoints.formats import exact_amounts
+from checkpoints.formats import money_amount_codec
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
-from checkpoints.importers.imported_session_rows import IMPORT_MARK
+from checkpoints.importers.imported_session_and_run import IMPORT_MARK
 from checkpoints.importers.price_table import ESTIMATE_MARKS, Cost, PriceTable
 from checkpoints.models import Checkpoint, Session
 from checkpoints.store.database_client_state import Store
@@ -53,7 +53,7 @@ def _reestimate_session_and_version_costs(
     for checkpoint in checkpoints.order_by("version"):
         by_model = _parse_usage_by_model(checkpoint.usage)
         cost = table.estimate_cost(by_model)
-        budget = "0" if cost.amount is None else exact_amounts.encode_amount_as_json(cost.amount)
+        budget = "0" if cost.amount is None else money_amount_codec.encode_amount_as_json(cost.amount)
         if checkpoint.budget_spent_usd != budget:
             checkpoint.budget_spent_usd = budget
             changed.append(checkpoint)
@@ -69,7 +69,7 @@ def _reestimate_session_and_version_costs(
     result.changed += 1
     checkpoints.bulk_update(changed, ["budget_spent_usd"], batch_size=200)
     Session.objects.using(store.using).filter(pk=row.pk).update(
-        budget_spent_usd=exact_amounts.round_amount_to_millionth("0" if cost.amount is None else str(cost.amount)),
+        budget_spent_usd=money_amount_codec.round_amount_to_millionth("0" if cost.amount is None else str(cost.amount)),
         cost_basis=cost.basis,
         metadata=text,
         revision=F("revision") + 1,

@@ -14,24 +14,24 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.calls.call_seals import AnsweredCalls
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.calls.raw_sql_call_seals import AnsweredCalls
 from checkpoints.db.hot_statements import NewMessage, SaveBase
 from checkpoints.db.sql_names_and_values import quote_column, quote_table
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import CheckpointCorrupted, StorageError
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.importers import imported_session_rows
+from checkpoints.importers import imported_session_and_run
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin
+from checkpoints.importers.imported_session_and_run import SessionEnd, TranscriptOrigin
 from checkpoints.importers.new_session_batch import NewSession, NewSessionBatch
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import optimistic_lock_on_sealed_heads
-from checkpoints.store.client_state import TranscriptHead
+from checkpoints.store.checkpointer_state import TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import VersionState
 from checkpoints.versions import new_messages_and_segments, read_messages_along_segments, save_version
@@ -130,7 +130,7 @@ class ImportWriter:
                 return
             row = Session.objects.using(store.using).get(pk=found[0])
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
-            self.source_path = imported_session_rows.require_unchanged_import_and_get_path(row, runs, self.origin)
+            self.source_path = imported_session_and_run.require_unchanged_import_and_get_path(row, runs, self.origin)
             self._restore_from_stored_session(row, runs[0], calls)
 
     def _restore_from_stored_session(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
@@ -227,7 +227,7 @@ class ImportWriter:
         end = self.known_end
         if self._batch is None or end is None or end.live or any(turn.keep is not None for turn in turns):
             return False
-        row, run = imported_session_rows.build_session_and_run(self.store, self.origin, first, end)
+        row, run = imported_session_and_run.build_session_and_run(self.store, self.origin, first, end)
         made = _set_steps_and_list_calls(turns, after=0)
         updated_at = self._find_activity_time_if_not_recent(end)
         self._batch.add_session(
@@ -242,8 +242,8 @@ class ImportWriter:
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         end = None if self.known_end is None or self.known_end.live else self.known_end
-        self._row, self._run = imported_session_rows.build_session_and_run(self.store, self.origin, first, end)
-        imported_session_rows.insert_sessions_with_runs_and_events(self.store, [(self.origin, self._row, self._run)])
+        self._row, self._run = imported_session_and_run.build_session_and_run(self.store, self.origin, first, end)
+        imported_session_and_run.insert_sessions_with_runs_and_events(self.store, [(self.origin, self._row, self._run)])
         self._written_end = end
         self._head = save_version.get_session_transcript_head(self._row)
         self._sealed_head = session_heads.build_head_of_new_session_if_sealing(self._row)
@@ -308,7 +308,9 @@ class ImportWriter:
     def _find_activity_time_if_not_recent(self, end: SessionEnd | None) -> datetime | None:
         """Return the time of the newest activity at `end` if it is known and not recent."""
         return (
-            None if end is None or imported_session_rows.is_transcript_end_recent(self.store.using, end) else end.last
+            None
+            if end is None or imported_session_and_run.is_transcript_end_recent(self.store.using, end)
+            else end.last
         )
 
     def _get_or_branch_head_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
@@ -333,7 +335,7 @@ class ImportWriter:
             was_written, self._is_created, self._written_end = self._written_end is end, False, None
             if was_written:
                 return
-            imported_session_rows.update_imported_session_and_run_at_end(
+            imported_session_and_run.update_imported_session_and_run_at_end(
                 self.store, row, run, self.origin, end, has_new_versions=self._has_new_versions
             )
 

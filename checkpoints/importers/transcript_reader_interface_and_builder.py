@@ -19,15 +19,15 @@ from checkpoints.formats import parse_message_parts
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.formats.parse_message_parts import Part, ResultPart, TextPart
-from checkpoints.ids import validate_id
-from checkpoints.importers.format_file_path import format_path
+from checkpoints.generate_and_validate_ids import validate_id
+from checkpoints.importers.escape_non_utf8_path import format_path
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message_and_usage import (
     TRANSCRIPT_START,
     ImportedMessage,
     parse_token_count_or_zero,
 )
-from checkpoints.importers.imported_session_rows import (
+from checkpoints.importers.imported_session_and_run import (
     IMPORT_MARK,
     TranscriptOrigin,
     make_valid_session_id,

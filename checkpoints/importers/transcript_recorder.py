@@ -10,7 +10,7 @@ from typing import Any, Final
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import Phase
-from checkpoints.formats import digests, exact_amounts, tool_calls_in_messages
+from checkpoints.formats import digests, money_amount_codec, tool_calls_in_messages
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.formats.storable_text import truncate_to_storable
@@ -18,7 +18,7 @@ from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, ImportedMessage, UsageTotals
-from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin
+from checkpoints.importers.imported_session_and_run import SessionEnd, TranscriptOrigin
 from checkpoints.importers.price_table import Cost, PriceTable, choose_stated_or_estimated_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall
@@ -223,7 +223,7 @@ class TranscriptRecorder:
         usage_json = None if usage is None else to_canonical_json(usage, "usage")
         cost = self._get_stated_or_estimated_cost().amount
         self._turn.state = VersionState(
-            Phase.TURN, None, "0" if cost is None else exact_amounts.encode_amount_as_json(cost), usage_json, None
+            Phase.TURN, None, "0" if cost is None else money_amount_codec.encode_amount_as_json(cost), usage_json, None
         )
         self._turns.append(self._turn)
         self._turn = ImportedTurn()

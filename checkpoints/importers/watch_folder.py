@@ -13,25 +13,25 @@ from typing import Final
 from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.importers.file_import import FileImport, ImportOptions
+from checkpoints.importers.escape_non_utf8_path import format_path
 from checkpoints.importers.find_and_read_transcript_files import (
     SourceFile,
     build_source_file_from_stat,
     build_unreadable_folder_refusal,
     find_source_files,
 )
-from checkpoints.importers.format_file_path import format_path
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
 from checkpoints.importers.import_from_path_or_memory import (
     import_files_in_processes_or_one_by_one,
     import_files_unless_unchanged,
 )
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
-from checkpoints.importers.skip_unchanged_imported_files import (
+from checkpoints.importers.incremental_file_import import (
     TEMPORARY_ERRORS,
     UNEXPECTED_CONTENT,
     IncrementalFileImport,
 )
+from checkpoints.importers.resumable_file_import import FileImport, ImportOptions
 
 #: Seconds between two looks at the folder.
 DEFAULT_INTERVAL: Final = 0.5

@@ -22,7 +22,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES, ActorKind, AuditKind, RunStatus
 from checkpoints.exceptions import (
     CheckpointCorrupted,

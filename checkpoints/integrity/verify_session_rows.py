@@ -41,9 +41,9 @@ from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
 from checkpoints.versions import (
-    opaque_bytes_as_differences,
+    opaque_bytes_as_message_differences,
     read_messages_along_segments,
-    stored_state_channels,
+    state_channel_digests,
     version_seals_and_transcript_verification,
 )
 
@@ -603,7 +603,7 @@ def _iterate_blob_problems(using: str, session: Session, counts: VerificationCou
         rows: Any = model._default_manager.using(using).filter(session=session)
         for row in iterate_rows_read_in_batches(rows if model is Blob else rows.filter(content__isnull=False)):
             counts.rows += model is Blob
-            (content,) = opaque_bytes_as_differences.read_contents_or_errors(using, [row])
+            (content,) = opaque_bytes_as_message_differences.read_contents_or_errors(using, [row])
             if isinstance(content, ValueError) and rows.filter(pk=row.pk).exists():
                 yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))
 
@@ -615,7 +615,7 @@ def _iterate_unreadable_channel_problems(using: str, session: Session) -> Iterat
     )
     for state in iterate_rows_read_in_batches(states):
         try:
-            stored_state_channels.parse_channels(session.session_id, state.channels)
+            state_channel_digests.parse_channels(session.session_id, state.channels)
         except CheckpointCorrupted as error:
             yield IntegrityProblem(FrameworkState._meta.db_table, row_seals.describe_row(state), error.detail)
 
@@ -633,6 +633,6 @@ def _lock_session_and_iterate_missing_blob_problems(using: str, session: Session
 
 def _list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:
     try:
-        return stored_state_channels.list_digests_of_missing_blobs(using, session)
+        return state_channel_digests.list_digests_of_missing_blobs(using, session)
     except CheckpointCorrupted:  # an altered row, which is reported already
         return []

@@ -7,10 +7,10 @@ from django.apps.registry import Apps
 from django.db import migrations, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
-import checkpoints.ids
+import checkpoints.generate_and_validate_ids
 import checkpoints.models.packed_fields
 import checkpoints.models.session
-from checkpoints.db.joint_model_creation import create_models_together
+from checkpoints.db.create_models_migration_operation import create_models_together
 
 
 def create_default_workspace(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
@@ -143,7 +143,10 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=checkpoints.ids.generate_uuid7, editable=False, primary_key=True, serialize=False
+                        default=checkpoints.generate_and_validate_ids.generate_uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
                     ),
                 ),
                 ("number", models.IntegerField()),

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text, parse_json_or_return_text
 from checkpoints.models.session import Session
-from checkpoints.models.tool_call import ToolCall
+from checkpoints.models.tool_calls_and_results import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals.decision_keys import SIGNATURE_SIZE
 from checkpoints.seals.sealed_model import SealedModel

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import models
 
-from checkpoints.formats import compression
+from checkpoints.formats import plain_and_delta_compression
 
 if TYPE_CHECKING:
     _BinaryField = models.BinaryField[bytes, bytes]
@@ -29,7 +29,7 @@ class PackedBinaryField(_BinaryField):
     """Binary column with packed bytes."""
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        return None if value is None else compression.compress_with_preset_dictionary(bytes(value))
+        return None if value is None else plain_and_delta_compression.compress_with_preset_dictionary(bytes(value))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         return _decompress_if_packed(bytes(value)) if isinstance(value, _BYTES) else value
@@ -44,7 +44,7 @@ class PackedTextField(_TextField):
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
         if value is None:
             return None
-        return compression.compress_with_preset_dictionary(value.encode("utf-8", "surrogatepass"))
+        return plain_and_delta_compression.compress_with_preset_dictionary(value.encode("utf-8", "surrogatepass"))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         return (
@@ -70,7 +70,7 @@ def decompress_text_if_compressed(value: Any) -> Any:
     if not isinstance(value, _BYTES):
         return value
     try:
-        return compression.decompress_text(bytes(value))
+        return plain_and_delta_compression.decompress_text(bytes(value))
     except ValueError:
         return bytes(value).decode("utf-8", "replace")
 
@@ -98,5 +98,5 @@ PACKED_FIELDS = (PackedBinaryField, PackedTextField, PackedDigestField)
 
 def _decompress_if_packed(stored: bytes) -> bytes:
     with suppress(ValueError):
-        return compression.decompress_with_preset_dictionary(stored)
+        return plain_and_delta_compression.decompress_with_preset_dictionary(stored)
     return stored

@@ -6,17 +6,7 @@ This package defines the requests (`Join`, `PeerCall`), the outcomes of a respon
 agents (`Notice`).
 """
 
-from checkpoints.peers.agent_response_outcomes import (
-    Accepted,
-    Answer,
-    Cancelled,
-    Duplicate,
-    Early,
-    Foreign,
-    Late,
-    Unknown,
-)
-from checkpoints.peers.call_join_and_pause_types import (
+from checkpoints.peers.agent_call_and_result_types import (
     Join,
     Notice,
     Paused,
@@ -26,6 +16,16 @@ from checkpoints.peers.call_join_and_pause_types import (
     TakenJoin,
     TakenTask,
     Told,
+)
+from checkpoints.peers.agent_response_outcomes import (
+    Accepted,
+    Answer,
+    Cancelled,
+    Duplicate,
+    Early,
+    Foreign,
+    Late,
+    Unknown,
 )
 
 __all__ = [

@@ -13,12 +13,15 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.translate_errors_and_return_connections import (
+    database_operation,
+    open_transaction_to_read_back_lost_commit,
+)
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, PeerCallStatus
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters, lock_and_answer_agent_calls
 from checkpoints.peers.agent_response_outcomes import (

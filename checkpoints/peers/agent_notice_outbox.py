@@ -18,11 +18,11 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.db import clock
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.integrity import quarantine
 from checkpoints.models import PeerCall
 from checkpoints.peers import nested_secret_encryption
-from checkpoints.peers.call_join_and_pause_types import Notice
+from checkpoints.peers.agent_call_and_result_types import Notice
 from checkpoints.seals import row_seals
 from checkpoints.store.database_client_state import Store
 

@@ -6,19 +6,19 @@ from django.db import transaction
 from django.db.models import F
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import AuditKind, PauseStatus, SessionStatus
 from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session
 from checkpoints.peers import deliver_notices
+from checkpoints.peers.agent_call_and_result_types import Told
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
-from checkpoints.peers.call_join_and_pause_types import Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import paused_task_blocking_and_closing, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_and_async_flow_runners import Flow, Transact
 
 
 def cancel_paused_session_and_notify_agents_flow(

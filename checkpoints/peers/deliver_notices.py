@@ -7,8 +7,8 @@ from functools import partial
 from typing import Protocol
 
 from checkpoints.constants import BATCH_LIMIT
-from checkpoints.peers.call_join_and_pause_types import Notice, Told
-from checkpoints.sansio import Flow, Invoke, Transact
+from checkpoints.peers.agent_call_and_result_types import Notice, Told
+from checkpoints.sync_and_async_flow_runners import Flow, Invoke, Transact
 
 #: Function that notifies another agent, sync or async. It raises an error if it could not.
 SendNotice = Callable[[Notice], Awaitable[object] | object]

@@ -17,15 +17,15 @@ from django.db.models.functions import Greatest, Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.constants import BATCH_LIMIT
-from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.keyset_pagination import iterate_distinct_session_pks
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import EarlyResponse, Join, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters
-from checkpoints.peers.call_join_and_pause_types import Deadline, Swept
+from checkpoints.peers.agent_call_and_result_types import Deadline, Swept
 from checkpoints.peers.pause_run_for_agent_calls import parse_agent_call_deadline
 from checkpoints.seals import row_seals
 from checkpoints.sessions import paused_task_blocking_and_closing

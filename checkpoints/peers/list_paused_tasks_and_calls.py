@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import F, Q, QuerySet
 
 from checkpoints.constants import BATCH_LIMIT
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import FINISHED_SESSION_STATUSES, PAUSED_TASK_STATUSES, JoinStatus
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.seals import row_seals

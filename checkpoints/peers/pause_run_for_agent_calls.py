@@ -17,23 +17,26 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.translate_errors_and_return_connections import (
+    database_operation,
+    open_transaction_to_read_back_lost_commit,
+)
 from checkpoints.enums import AuditKind, NoticeKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput, NotRepresentable, PeerCallExists, StorageUnavailable
 from checkpoints.formats import digests
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
 from checkpoints.peers import (
+    agent_call_and_result_types,
     agent_call_join_counters,
-    call_join_and_pause_types,
     lock_and_answer_agent_calls,
     nested_secret_encryption,
 )
-from checkpoints.peers.call_join_and_pause_types import Deadline, Paused
+from checkpoints.peers.agent_call_and_result_types import Deadline, Paused
 from checkpoints.seals import row_seals
 from checkpoints.sessions import create_finish_release, paused_task_blocking_and_closing, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
 
@@ -42,13 +45,13 @@ class _PauseRequest:
     """Pause in its stored form, checked before anything is written."""
 
     state: str
-    joins: Sequence[call_join_and_pause_types.Join]
+    joins: Sequence[agent_call_and_result_types.Join]
     #: Calls by id.
     requests: dict[str, str]
 
 
 def pause_run(
-    store: Store, session_id: str, state: dict[str, Any], joins: Iterable[call_join_and_pause_types.Join]
+    store: Store, session_id: str, state: dict[str, Any], joins: Iterable[agent_call_and_result_types.Join]
 ) -> Paused:
     """Store the task, its joins and calls, and release the session: one transaction.
 
@@ -67,10 +70,12 @@ def pause_run(
     return pause
 
 
-def _build_validated_pause_request(state: object, joins: Iterable[call_join_and_pause_types.Join]) -> _PauseRequest:
+def _build_validated_pause_request(state: object, joins: Iterable[agent_call_and_result_types.Join]) -> _PauseRequest:
     if not isinstance(state, dict):
         raise NotRepresentable("state", f"a {type(state).__name__} is not a dict; dataclasses.asdict makes one")
-    valid_joins = [call_join_and_pause_types.Join(validate_id("join id", join.id), tuple(join.calls)) for join in joins]
+    valid_joins = [
+        agent_call_and_result_types.Join(validate_id("join id", join.id), tuple(join.calls)) for join in joins
+    ]
     if not valid_joins or not all(join.calls for join in valid_joins):
         raise InvalidInput("A pause waits for at least one join, and a join for at least one call.")
     _require_distinct_ids("join", [join.id for join in valid_joins])
@@ -179,7 +184,7 @@ def _create_joins_and_calls(store: Store, task: PausedTask, request: _PauseReque
     return joins
 
 
-def _build_agent_call(store: Store, join: Join, call: call_join_and_pause_types.PeerCall, request: str) -> PeerCall:
+def _build_agent_call(store: Store, join: Join, call: agent_call_and_result_types.PeerCall, request: str) -> PeerCall:
     return PeerCall(
         workspace_id=store.workspace_id,
         session_id=join.session_id,

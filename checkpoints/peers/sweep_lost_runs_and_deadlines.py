@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checkpoints import constants
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.models import Workspace
 from checkpoints.peers import extend_and_sweep_agent_deadlines
 from checkpoints.sessions import sweep_lost_runs

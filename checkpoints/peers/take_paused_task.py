@@ -9,21 +9,21 @@ from django.db import transaction
 from django.db.models import F, Sum
 from django.db.models.functions import Now
 
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
 from checkpoints.exceptions import CheckpointCorrupted, NotPaused, OwnershipLost, SessionFinished, StillWaiting
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.peers import nested_secret_encryption
-from checkpoints.peers.call_join_and_pause_types import PeerResult, TakenJoin, TakenTask
+from checkpoints.peers.agent_call_and_result_types import PeerResult, TakenJoin, TakenTask
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.start_or_resume import resume_session_flow
-from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
 from checkpoints.sessions import paused_task_blocking_and_closing, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_and_async_flow_runners import Flow, Transact
 
 
 @dataclass(frozen=True)

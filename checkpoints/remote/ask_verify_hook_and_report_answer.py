@@ -9,14 +9,14 @@ from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLan
 from checkpoints.decisions import ask_verify_hooks
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
-from checkpoints.remote.remote_client_state import RemoteClientState
+from checkpoints.remote.remote_checkpointer_state import RemoteCheckpointerState
 from checkpoints.remote.transport import escape_identifier
-from checkpoints.sansio import Flow, Transact
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
+from checkpoints.sync_and_async_flow_runners import Flow, Transact
 
 
 def ask_verify_hook_and_report_answer_flow(
-    store: RemoteClientState, held: OwnedSession, call: Mapping[str, Any], hook: Any
+    store: RemoteCheckpointerState, held: OwnedSession, call: Mapping[str, Any], hook: Any
 ) -> Flow[str]:
     """Ask a verify hook about an interrupted call, and report its answer."""
     target = DecisionTarget(held.session_id, call["call_id"], call["revision"], call["step"], call["attempt"])

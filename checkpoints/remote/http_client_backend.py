@@ -20,28 +20,28 @@ from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidIn
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.non_validating_dataclass_decoder import load_as
-from checkpoints.ids import validate_id, validate_integer
+from checkpoints.generate_and_validate_ids import validate_id, validate_integer
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.loop_state.snapshot_and_phase_payload_codec import encode_phase_and_snapshot
 from checkpoints.peers import deliver_notices
-from checkpoints.peers.call_join_and_pause_types import Notice, TakenJoin, TakenTask, Told
+from checkpoints.peers.agent_call_and_result_types import Notice, TakenJoin, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_call_log import RemoteCallLog
-from checkpoints.remote.remote_client_state import RemoteClientState, build_transcript_head
+from checkpoints.remote.remote_checkpointer_state import RemoteCheckpointerState, build_transcript_head
 from checkpoints.remote.remote_workflow_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_decimal_if_text
 from checkpoints.remote.transport import escape_identifier
 from checkpoints.resume.decision_wait_warning import log_wait_for_decisions
-from checkpoints.resume.replay_marking_results_by_call_id import ReplayMarkingResultsByCallId
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sansio import Flow, Transact
+from checkpoints.resume.stored_results_by_call_id import StoredResultsByCallId
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange, VersionState
+from checkpoints.sync_and_async_flow_runners import Flow, Transact
 from checkpoints.tracing import trace_session_flow, trace_session_function
 from checkpoints.versions import validate_and_digest_transcript
 from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord, convert_phase_record
@@ -70,7 +70,7 @@ def open_remote_backend(options: ClientOptions) -> RemoteBackend:
     if any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)
         raise InvalidInput(f"A server has its own {names}; leave it out.")
-    return RemoteBackend(RemoteClientState(str(options.url), options.token))
+    return RemoteBackend(RemoteCheckpointerState(str(options.url), options.token))
 
 
 class RemoteBackend(SingleRequests):
@@ -79,16 +79,16 @@ class RemoteBackend(SingleRequests):
     Every operation can raise `TokenInvalid`, `RoleInsufficient`, `RateLimited`, `ServerUnavailable` and `ServerFailed`.
     """
 
-    def __init__(self, store: RemoteClientState) -> None:
-        self.client_state = store
+    def __init__(self, store: RemoteCheckpointerState) -> None:
+        self.checkpointer_state = store
         store.open_call_log = RemoteCallLog
 
     def close(self) -> None:
         with ExitStack() as closing:
-            closing.callback(self.client_state.close)
-            for owned_session in self.client_state.list_owned_sessions():
+            closing.callback(self.checkpointer_state.close)
+            for owned_session in self.checkpointer_state.list_owned_sessions():
                 closing.callback(self.release_session, owned_session.session_id)
-            self.client_state.flush_pending_writes()
+            self.checkpointer_state.flush_pending_writes()
 
     def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(WORKERS, thread_name_prefix="harness-http")
@@ -103,7 +103,7 @@ class RemoteBackend(SingleRequests):
             session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover
         )
         self._start_heartbeats_and_build_resume_point(session_id, (yield from opening))
-        return self.client_state.get_owned_session(session_id).run
+        return self.checkpointer_state.get_owned_session(session_id).run
 
     @trace_session_flow(tracing.RESUME)
     def resume_session_flow(
@@ -141,18 +141,18 @@ class RemoteBackend(SingleRequests):
         self, session_id: str, *, tell: SendNotice | None, reason: str
     ) -> Flow[Told]:
         path = f"/sessions/{escape_identifier(validate_id('session id', session_id))}/cancel"
-        yield Transact(lambda: self.client_state.send_write_request("POST", path, {"reason": reason}))
+        yield Transact(lambda: self.checkpointer_state.send_write_request("POST", path, {"reason": reason}))
         if tell is None:
             return Told()
         return (
             yield from deliver_notices.deliver_due_notices_and_collect_errors_flow(
-                RemoteOutbox(self.client_state, session_id), tell
+                RemoteOutbox(self.checkpointer_state, session_id), tell
             )
         )
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
         return deliver_notices.deliver_due_notices_and_collect_errors_flow(
-            RemoteOutbox(self.client_state), tell, limit=limit
+            RemoteOutbox(self.checkpointer_state), tell, limit=limit
         )
 
     def _take_session_through_gate_flow(
@@ -171,12 +171,12 @@ class RemoteBackend(SingleRequests):
             **fields,
             "hold": True,
             "takeover": takeover,
-            "fence": None if (held := self.client_state.find_owned_session(session_id)) is None else held.fence,
-            "executing": sorted(self.client_state.executing),
-            "process": self.client_state.describe_process(),
+            "fence": None if (held := self.checkpointer_state.find_owned_session(session_id)) is None else held.fence,
+            "executing": sorted(self.checkpointer_state.executing),
+            "process": self.checkpointer_state.describe_process(),
         }
         answer: Mapping[str, Any] = yield Transact(
-            lambda: self.client_state.send_write_request("POST", path, fields).value
+            lambda: self.checkpointer_state.send_write_request("POST", path, fields).value
         )
         until = None if timeout is None else time.monotonic() + timeout
         probed: set[int] = set()
@@ -204,13 +204,13 @@ class RemoteBackend(SingleRequests):
         return answer
 
     def _add_owned_session_awaiting_decisions(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
-        return self.client_state.add_session_and_start_heartbeats(
+        return self.checkpointer_state.add_session_and_start_heartbeats(
             session_id, answer["run"], at_gate=True, head=build_transcript_head(0, b"", 0)
         )
 
     def _send_gate_long_poll_request(self, held: OwnedSession, seconds: int) -> Any:
         path = f"/sessions/{escape_identifier(held.session_id)}/gate"
-        return self.client_state.transport.send_read_request(path, fence=held.fence, wait=seconds)
+        return self.checkpointer_state.transport.send_read_request(path, fence=held.fence, wait=seconds)
 
     def _ask_verify_hooks_and_report_answers_flow(
         self, held: OwnedSession, undecided: Iterable[Mapping[str, Any]], probed: set[int]
@@ -218,12 +218,12 @@ class RemoteBackend(SingleRequests):
         """Ask the verify hooks that this process has. Returns whether any was asked."""
         is_asked = False
         for call in undecided:
-            hook = ask_verify_hooks.find_verify_hook(self.client_state, held.session_id, call["tool_name"])
+            hook = ask_verify_hooks.find_verify_hook(self.checkpointer_state, held.session_id, call["tool_name"])
             is_due = call["number"] not in probed or call["verify_requested_by"]
             if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
                 continue
             probed.add(call["number"])
-            yield from ask_verify_hook_and_report_answer_flow(self.client_state, held, call, hook)
+            yield from ask_verify_hook_and_report_answer_flow(self.checkpointer_state, held, call, hook)
             is_asked = True
         return is_asked
 
@@ -231,25 +231,25 @@ class RemoteBackend(SingleRequests):
         try:
             self.release_session(session_id)
         except CheckpointsError:
-            owned_session = self.client_state.find_owned_session(session_id)
+            owned_session = self.checkpointer_state.find_owned_session(session_id)
             if owned_session is not None:
-                self.client_state.remove_owned_session(owned_session)
+                self.checkpointer_state.remove_owned_session(owned_session)
 
     def _start_heartbeats_and_build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
         point = answer["point"]
         transcript = point["transcript"]
         run = None
-        results = ReplayMarkingResultsByCallId()
+        results = StoredResultsByCallId()
         if answer["run"] is not None and not point["finished"]:
             prepared = validate_and_digest_transcript.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
             head = build_transcript_head(len(transcript), chain, point["version"])
-            run = self.client_state.add_session_and_start_heartbeats(
+            run = self.checkpointer_state.add_session_and_start_heartbeats(
                 session_id, answer["run"], at_gate=False, head=head
             ).run
             rows = {stored["call_id"]: stored.pop("number") for stored in point["replayable"]}
             taken = {stored["call_id"]: ToolResult(**stored) for stored in point["replayable"]}
-            results = ReplayMarkingResultsByCallId(taken, _TakenResultRecorder(self.client_state, session_id), rows)
+            results = StoredResultsByCallId(taken, _TakenResultRecorder(self.checkpointer_state, session_id), rows)
         return ResumePoint(
             run=run,
             transcript=transcript,
@@ -265,20 +265,22 @@ class RemoteBackend(SingleRequests):
         )
 
     def open_or_create_step_log(self, session_id: str, workflow_id: str) -> StepLog:
-        return RemoteStepLog(self.client_state, session_id, validate_id("workflow id", workflow_id))
+        return RemoteStepLog(self.checkpointer_state, session_id, validate_id("workflow id", workflow_id))
 
     def get_session_id_of_run(self, run_id: object) -> str:
         return str(
-            self.client_state.transport.send_read_request(f"/runs/{escape_identifier(str(run_id))}")["session_id"]
+            self.checkpointer_state.transport.send_read_request(f"/runs/{escape_identifier(str(run_id))}")["session_id"]
         )
 
     # owned sessions
 
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
-        return self.client_state.flush_and_require_owned_session(session_id)
+        return self.checkpointer_state.flush_and_require_owned_session(session_id)
 
     def find_or_predict_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
-        owner = self.client_state.transport.send_read_request(f"/sessions/{escape_identifier(session_id)}")["owner"]
+        owner = self.checkpointer_state.transport.send_read_request(f"/sessions/{escape_identifier(session_id)}")[
+            "owner"
+        ]
         if owner is None:
             now = datetime.now().astimezone()
             return now, now + timedelta(seconds=constants.LEASE_SECONDS)
@@ -289,7 +291,7 @@ class RemoteBackend(SingleRequests):
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
         validate_integer("expected_version", expected_version)
-        held = self.client_state.flush_and_require_owned_session(session_id)
+        held = self.checkpointer_state.flush_and_require_owned_session(session_id)
         head = held.head
         known = head.version == expected_version
         prepared = validate_and_digest_transcript.encode_and_digest_transcript(
@@ -301,7 +303,7 @@ class RemoteBackend(SingleRequests):
             held.head = build_transcript_head(head.length + len(prepared.bodies), chain, version)
         else:
             held.head = build_transcript_head(0, b"", version)
-        self.client_state.notify_save_listeners(session_id)
+        self.checkpointer_state.notify_save_listeners(session_id)
         return version
 
     @trace_session_function(tracing.SAVE)
@@ -314,7 +316,7 @@ class RemoteBackend(SingleRequests):
     ) -> int:
         if expected_version is not None:
             validate_integer("expected_version", expected_version)
-        held = self.client_state.flush_and_require_owned_session(session_id)
+        held = self.checkpointer_state.flush_and_require_owned_session(session_id)
         head = held.head
         prepared = validate_and_digest_transcript.encode_and_digest_transcript(transcript)
         continues = (
@@ -337,7 +339,7 @@ class RemoteBackend(SingleRequests):
         held.head = build_transcript_head(
             len(prepared.bodies), prepared.chains[-1] if prepared.chains else b"", version
         )
-        self.client_state.notify_save_listeners(session_id)
+        self.checkpointer_state.notify_save_listeners(session_id)
         return version
 
     def _post_version(
@@ -354,12 +356,14 @@ class RemoteBackend(SingleRequests):
             fields["expected_version"] = expected_version
         raw = {"messages": f"[{','.join(prepared.bodies)}]", **encode_version_change(change)}
         path = f"/sessions/{escape_identifier(session_id if held is None else held.session_id)}/versions"
-        return int(self.client_state.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
+        return int(
+            self.checkpointer_state.send_write_request("POST", path, fields, session=held, raw=raw).value["version"]
+        )
 
     def append_version_with_or_without_run(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
-        if self.client_state.find_owned_session(session_id) is None:
+        if self.checkpointer_state.find_owned_session(session_id) is None:
             return self._append_version_without_run(session_id, messages, change, expected_version)
         return self.append_version(session_id, messages, change, expected_version=expected_version)
 
@@ -371,7 +375,7 @@ class RemoteBackend(SingleRequests):
         validate_integer("expected_version", expected_version)
         prepared = validate_and_digest_transcript.encode_and_digest_transcript(messages)
         version = self._post_version(None, "append", prepared, change, expected_version, session_id)
-        self.client_state.notify_save_listeners(session_id)
+        self.checkpointer_state.notify_save_listeners(session_id)
         return version
 
     @trace_session_function(tracing.SAVE)
@@ -385,7 +389,7 @@ class RemoteBackend(SingleRequests):
         expected_version: int | None,
     ) -> int:
         """Save the next version of an owned session at a phase."""
-        held = self.client_state.flush_and_require_owned_session(session_id)
+        held = self.checkpointer_state.flush_and_require_owned_session(session_id)
         fields: dict[str, Any] = encode_phase_and_snapshot(details, snapshot)
         if expected_version is not None:
             fields["expected_version"] = validate_integer("expected_version", expected_version)
@@ -400,10 +404,10 @@ class RemoteBackend(SingleRequests):
             end = held.head.length, held.head.chain
         path = f"/sessions/{escape_identifier(session_id)}/phases"
         version = int(
-            self.client_state.send_write_request("POST", path, fields, session=held, raw=raw).value["version"]
+            self.checkpointer_state.send_write_request("POST", path, fields, session=held, raw=raw).value["version"]
         )
         held.head = build_transcript_head(*end, version)
-        self.client_state.notify_save_listeners(session_id)
+        self.checkpointer_state.notify_save_listeners(session_id)
         return version
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None) -> ImportedRecord:
@@ -414,28 +418,28 @@ class RemoteBackend(SingleRequests):
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
         path = f"/sessions/{escape_identifier(validate_id('session id', session_id))}/messages"
-        messages: list[dict[str, Any]] = self.client_state.transport.send_read_request(
+        messages: list[dict[str, Any]] = self.checkpointer_state.transport.send_read_request(
             path, after=after, limit=limit, version=version
         )["messages"]
         return messages
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
-        held = self.client_state.flush_and_require_owned_session(session_id)
+        held = self.checkpointer_state.flush_and_require_owned_session(session_id)
         raw = {"result": "null" if result is None else to_canonical_json(result, "result")}
         path = f"/sessions/{escape_identifier(session_id)}/finish"
-        self.client_state.send_write_request("POST", path, {"status": status}, session=held, raw=raw)
-        self.client_state.remove_owned_session(held)
-        self.client_state.notify_save_listeners(session_id)
+        self.checkpointer_state.send_write_request("POST", path, {"status": status}, session=held, raw=raw)
+        self.checkpointer_state.remove_owned_session(held)
+        self.checkpointer_state.notify_save_listeners(session_id)
 
     def release_session(self, session_id: str) -> bool:
-        held = self.client_state.find_owned_session(validate_id("session id", session_id))
+        held = self.checkpointer_state.find_owned_session(validate_id("session id", session_id))
         if held is None:
             return False
         try:
-            self.client_state.flush_pending_writes(session_id)
+            self.checkpointer_state.flush_pending_writes(session_id)
         finally:
-            self.client_state.remove_owned_session(held)
-            released = self.client_state.send_write_request(
+            self.checkpointer_state.remove_owned_session(held)
+            released = self.checkpointer_state.send_write_request(
                 "POST", f"/sessions/{escape_identifier(session_id)}/release", {}, session=held
             ).value
         return bool(released["released"])
@@ -445,7 +449,7 @@ class RemoteBackend(SingleRequests):
 class RemoteOutbox:
     """Due notices of a server's workspace, or of one session."""
 
-    store: RemoteClientState
+    store: RemoteCheckpointerState
     session_id: str | None = None
 
     def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
@@ -461,7 +465,7 @@ class RemoteOutbox:
 class _TakenResultRecorder(OpenOperations):
     """Stored results that the agent uses; the next call of the session tells the server."""
 
-    def __init__(self, store: RemoteClientState, session_id: str) -> None:
+    def __init__(self, store: RemoteCheckpointerState, session_id: str) -> None:
         super().__init__()
         self._store, self._session_id = store, session_id
 

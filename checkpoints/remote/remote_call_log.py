@@ -23,11 +23,11 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats.caller_argument_order import encode_argument_order, restore_argument_order_in_json
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
-from checkpoints.remote.remote_client_state import RemoteClientState
+from checkpoints.remote.remote_checkpointer_state import RemoteCheckpointerState
 from checkpoints.remote.transport import escape_identifier
-from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
+from checkpoints.sync_and_async_flow_runners import Flow, Sleep, Transact
 from checkpoints.tools.idempotency import compute_key_with_function, get_policy_name
 from checkpoints.tools.run_call_and_record_outcome import POLL_SECONDS, DispatchRequest, WaitOptions
 from checkpoints.tools.tool import Tool
@@ -55,7 +55,7 @@ def encode_tool(tool: Tool) -> dict[str, Any]:
 class RemoteCallLog:
     """Call log of a session that this client owns."""
 
-    store: RemoteClientState
+    store: RemoteCheckpointerState
     session_id: str
 
     def issue_or_answer_call_flow(
@@ -137,7 +137,7 @@ class RemoteCallLog:
 class RemoteExecution:
     """Issued call that runs in this process."""
 
-    store: RemoteClientState
+    store: RemoteCheckpointerState
     held: OwnedSession
     tool: Tool
     issued_call: IssuedCall
@@ -185,7 +185,7 @@ def build_issued_call_of_answer(tool: Tool, answer: Mapping[str, Any]) -> Issued
 
 
 def report_call_outcome(
-    store: RemoteClientState, session_id: str, fence: int | None, issued_call: IssuedCall, outcome: CallOutcome
+    store: RemoteCheckpointerState, session_id: str, fence: int | None, issued_call: IssuedCall, outcome: CallOutcome
 ) -> None:
     """Report the outcome of a call. Raises `LateResultRefused` if it can no longer count."""
     fields: dict[str, Any] = {

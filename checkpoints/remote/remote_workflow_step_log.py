@@ -13,11 +13,11 @@ from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_call_log import RemoteExecution, build_issued_call_of_answer, encode_tool
-from checkpoints.remote.remote_client_state import RemoteClientState
+from checkpoints.remote.remote_checkpointer_state import RemoteCheckpointerState
 from checkpoints.remote.transport import escape_identifier
-from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import IssuedCall
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
+from checkpoints.sync_and_async_flow_runners import Flow, Sleep, Transact
 from checkpoints.tools.idempotency import compute_key_with_function
 from checkpoints.tools.run_call_and_record_outcome import POLL_SECONDS, Execution, WaitOptions
 from checkpoints.workflows.step_log_protocol import StepValue
@@ -27,7 +27,7 @@ from checkpoints.workflows.step_request import StepRequest
 class RemoteStepLog:
     """Log of the steps of a workflow, in a session that this client owns."""
 
-    def __init__(self, store: RemoteClientState, session_id: str, workflow_id: str) -> None:
+    def __init__(self, store: RemoteCheckpointerState, session_id: str, workflow_id: str) -> None:
         """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
         self._store = store
         self._session_id = session_id

@@ -14,16 +14,16 @@ from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarge
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput, NotOverHttp, SessionNotFound
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.peers import agent_response_outcomes
+from checkpoints.peers.agent_call_and_result_types import Deadline, Join, Paused, Swept
 from checkpoints.peers.agent_response_outcomes import Answer
-from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept
 from checkpoints.remote.remote_call_log import report_call_outcome
-from checkpoints.remote.remote_client_state import RemoteClientState
+from checkpoints.remote.remote_checkpointer_state import RemoteCheckpointerState
 from checkpoints.remote.transport import escape_identifier
-from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
+from checkpoints.sync_and_async_flow_runners import Flow, Transact
 
 
 class OperationsNotOverHttp:
@@ -49,16 +49,16 @@ class SingleRequests(OperationsNotOverHttp):
     the first one did. Decisions are the token's, so an actor is not sent.
     """
 
-    client_state: RemoteClientState
+    checkpointer_state: RemoteCheckpointerState
 
     def _send_read_request(self, path: str, **parameters: Any) -> Any:
-        return self.client_state.transport.send_read_request(path, **parameters)
+        return self.checkpointer_state.transport.send_read_request(path, **parameters)
 
     def _send_write_request(
         self, path: str, fields: Mapping[str, Any], method: str = "POST", *, session_id: str = ""
     ) -> Any:
-        session = self.client_state.flush_and_require_owned_session(session_id) if session_id else None
-        return self.client_state.send_write_request(method, path, fields, session=session).value
+        session = self.checkpointer_state.flush_and_require_owned_session(session_id) if session_id else None
+        return self.checkpointer_state.send_write_request(method, path, fields, session=session).value
 
     # ---- sessions
 
@@ -94,7 +94,7 @@ class SingleRequests(OperationsNotOverHttp):
         title: str | None,
         actor: Actor | str | None,
     ) -> int:
-        self.client_state.flush_pending_writes(session_id)
+        self.checkpointer_state.flush_pending_writes(session_id)
         fields = {"new_session_id": validate_id("session id", new_session_id), "version": version}
         if title is not None:
             fields["title"] = title
@@ -144,7 +144,7 @@ class SingleRequests(OperationsNotOverHttp):
     # ---- tool-call log, for loops without a registry
 
     def record_issued_call(self, session_id: str, intent: CallIntent) -> None:
-        held = self.client_state.flush_and_require_owned_session(session_id)
+        held = self.checkpointer_state.flush_and_require_owned_session(session_id)
         fields = {
             "call_id": intent.call_id,
             "tool": intent.tool,
@@ -153,7 +153,7 @@ class SingleRequests(OperationsNotOverHttp):
             "key": intent.key,
             "step": intent.step,
         }
-        answer = self.client_state.send_write_request(
+        answer = self.checkpointer_state.send_write_request(
             "POST",
             f"{_build_session_path(session_id)}/calls",
             fields,
@@ -170,13 +170,15 @@ class SingleRequests(OperationsNotOverHttp):
             raise InvalidInput(f"The result of {call_id!r} is a {type(result_text).__name__}, not text.")
         status = CallStatus.COMPLETED if success else CallStatus.FAILED
         outcome = CallOutcome(status, to_canonical_json(result_text, "result"))
-        held = self.client_state.find_owned_session(session_id)
+        held = self.checkpointer_state.find_owned_session(session_id)
         issued_call = held.issued_calls.pop(call_id, None) if held is not None and step is None else None
         if issued_call is None:
             path = f"{_build_session_path(session_id)}/calls/{escape_identifier(validate_id('call id', call_id))}"
             call = self._send_read_request(path, step=step)
             issued_call = IssuedCall(call["number"], call["tool_name"], call_id, call["step"], call["attempt"])
-        report_call_outcome(self.client_state, session_id, None if held is None else held.fence, issued_call, outcome)
+        report_call_outcome(
+            self.checkpointer_state, session_id, None if held is None else held.fence, issued_call, outcome
+        )
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
         call: dict[str, Any] | None = self._send_read_request(
@@ -206,15 +208,15 @@ class SingleRequests(OperationsNotOverHttp):
     # ---- other agents
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
-        held = self.client_state.flush_and_require_owned_session(session_id)
+        held = self.checkpointer_state.flush_and_require_owned_session(session_id)
         fields = {
             "state": state,
             "joins": [{"id": join.id, "calls": [_encode_agent_call(call) for call in join.calls]} for join in joins],
         }
-        paused = self.client_state.send_write_request(
+        paused = self.checkpointer_state.send_write_request(
             "POST", f"{_build_session_path(session_id)}/pause", fields, session=held
         ).value
-        self.client_state.remove_owned_session(held)
+        self.checkpointer_state.remove_owned_session(held)
         return Paused(**{**paused, "complete": tuple(paused["complete"])})
 
     def accept_response(

@@ -31,7 +31,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.remote.http_connections import AnswerLost, HttpConnections, Response
-from checkpoints.server_address import API_PATH
+from checkpoints.server_or_database_url import API_PATH
 from checkpoints.version import __version__
 
 #: Pauses in seconds before a request is repeated, once for each.

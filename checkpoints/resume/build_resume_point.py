@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import (
     SETTLED_CALL_STATUSES,
 )
@@ -17,16 +17,16 @@ from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.models import Session, ToolCall
 from checkpoints.resume import resume_plan
-from checkpoints.resume.replay_marking_results_by_call_id import ReplayMarkingResultsByCallId
 from checkpoints.resume.resume_plan import TranscriptTail
 from checkpoints.resume.resume_point import ResumePoint
+from checkpoints.resume.stored_results_by_call_id import StoredResultsByCallId
 from checkpoints.sessions import create_finish_release
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.versions import load_run_position_and_snapshot, load_version
-from checkpoints.versions.load_run_position_and_snapshot import RunPosition
+from checkpoints.versions import load_run_phase_and_snapshot, load_version
+from checkpoints.versions.load_run_phase_and_snapshot import RunPosition
 
 #: State from which a session without a checkpoint resumes.
 EMPTY_VERSION: dict[str, Any] = {
@@ -45,7 +45,7 @@ def load_latest_version_and_run_position(
     """Load and check the latest version, before anything is changed."""
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         latest = load_version.load_latest_version(store, owned_session.session_id) or dict(EMPTY_VERSION)
-    return latest, load_run_position_and_snapshot.load_run_position_after_version(
+    return latest, load_run_phase_and_snapshot.load_run_position_after_version(
         store, owned_session.session_id, owned_session.pk, latest
     )
 
@@ -80,11 +80,11 @@ def prepare_or_finish_run_and_build_resume_point(
     )
 
 
-def _build_replayable_results(operations: OpenOperations, answers: Iterable[ToolCall]) -> ReplayMarkingResultsByCallId:
+def _build_replayable_results(operations: OpenOperations, answers: Iterable[ToolCall]) -> StoredResultsByCallId:
     """Build the results of `answers`, whose operations are among `operations`."""
     calls = list(answers)
     results = {call.call_id: resume_plan.build_replayed_result(call) for call in calls}
-    return ReplayMarkingResultsByCallId(results, operations, {call.call_id: call.pk for call in calls})
+    return StoredResultsByCallId(results, operations, {call.call_id: call.pk for call in calls})
 
 
 def load_resume_point_if_finished(store: Store, session_id: str) -> ResumePoint | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import (
     CallStatus,
     KeyPolicy,
@@ -20,9 +20,9 @@ from checkpoints.resume import resume_plan
 from checkpoints.resume.build_resume_point import EMPTY_VERSION
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import load_run_position_and_snapshot, load_version, save_version
+from checkpoints.versions import load_run_phase_and_snapshot, load_version, save_version
 
 
 def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
@@ -57,7 +57,7 @@ def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             load_version.load_latest_version_with_last_messages(store, session_id, PREVIEW_MESSAGE_COUNT)
             or EMPTY_VERSION
         )
-        position = load_run_position_and_snapshot.load_run_position_after_version(store, session_id, session.pk, latest)
+        position = load_run_phase_and_snapshot.load_run_position_after_version(store, session_id, session.pk, latest)
         first = latest.get("message_count", 0) - len(latest["transcript"])
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending, first))
         owned_session.open_calls = dict(plan.open)

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import convert_calls_to_dicts, insert_and_verify_signed_decisions, unfinished_call_queries
 from checkpoints.db import clock
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.decisions.decision_poll_interval import compute_decision_poll_interval
@@ -34,12 +34,12 @@ from checkpoints.exceptions import (
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.resume.decision_wait_warning import log_wait_for_decisions
-from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_and_async_flow_runners import Flow, Sleep, Transact
 
 
 def pass_gate_or_require_decisions_flow(

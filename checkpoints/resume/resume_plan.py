@@ -31,7 +31,7 @@ from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.formats.tool_calls_in_messages import RequestedCall
 from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
-from checkpoints.store.client_state import OpenCallRecord
+from checkpoints.store.checkpointer_state import OpenCallRecord
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
 

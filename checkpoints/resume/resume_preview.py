@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from checkpoints.calls import convert_calls_to_dicts, unfinished_call_queries
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import (
     UNDECIDED_CALL_STATUSES,
     CallStatus,
@@ -15,8 +15,8 @@ from checkpoints.resume import resume_plan
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import load_run_position_and_snapshot, load_version
-from checkpoints.versions.load_run_position_and_snapshot import RunPosition
+from checkpoints.versions import load_run_phase_and_snapshot, load_version
+from checkpoints.versions.load_run_phase_and_snapshot import RunPosition
 
 
 def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
         session = look_up_and_lock_rows.get_session(store, session_id)
         latest = load_version.load_latest_version_with_last_messages(store, session_id, PREVIEW_MESSAGE_COUNT)
         position = (
-            load_run_position_and_snapshot.load_run_position_after_version(store, session_id, session.pk, latest)
+            load_run_phase_and_snapshot.load_run_position_after_version(store, session_id, session.pk, latest)
             if latest
             else RunPosition()
         )

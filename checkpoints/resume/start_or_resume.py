@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from checkpoints.calls import write_outcomes_and_interruptions
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import (
     AtGate,
     OwnershipLost,
 )
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Run, ToolCall
 from checkpoints.resume import build_resume_point, resume_gate
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import create_finish_release, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_and_async_flow_runners import Flow, Transact
 from checkpoints.tracing import RESUME, trace_session_flow
-from checkpoints.versions import load_run_position_and_snapshot, save_version
+from checkpoints.versions import load_run_phase_and_snapshot, save_version
 
 
 @trace_session_flow(RESUME)
@@ -211,4 +211,4 @@ def _require_pending_model_response_readable(store: Store, owned_session: OwnedS
     with database_operation(store.using, writes=False):
         newest = save_version.find_newest_version(store.using, owned_session.pk)
         if newest is not None:
-            load_run_position_and_snapshot.load_run_position_at_version(store, owned_session.session_id, newest)
+            load_run_phase_and_snapshot.load_run_position_at_version(store, owned_session.session_id, newest)

@@ -14,10 +14,13 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.calls import call_queries, call_seals, convert_calls_to_dicts, unfinished_call_queries
+from checkpoints.calls import call_queries, convert_calls_to_dicts, raw_sql_call_seals, unfinished_call_queries
 from checkpoints.constants import SCHEMA_VERSION
-from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.db.hot_statements import SaveBase
+from checkpoints.db.translate_errors_and_return_connections import (
+    database_operation,
+    open_transaction_to_read_back_lost_commit,
+)
 from checkpoints.enums import CallStatus, Phase
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -32,7 +35,7 @@ from checkpoints.exceptions import (
     VersionConflict,
 )
 from checkpoints.formats import tool_calls_in_messages
-from checkpoints.ids import validate_id, validate_integer
+from checkpoints.generate_and_validate_ids import validate_id, validate_integer
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import paused_task_blocking_and_closing, take_and_release_ownership
@@ -41,7 +44,7 @@ from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_types import VersionChange, VersionState
 from checkpoints.tracing import SAVE, trace_session_function
-from checkpoints.versions import load_run_position_and_snapshot, save_version
+from checkpoints.versions import load_run_phase_and_snapshot, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -153,7 +156,7 @@ class _AppendAttempt:
             if end.new_result_counts
             else []
         )
-        answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
+        answered = raw_sql_call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
         sealed_head = optimistic_lock_on_sealed_heads.lock_head_and_seal_if_unsealed(store.using, row.pk)
         version, _ = save_version.write_version_if_session_at_base(
             store.using, base, end, state, None, answered, sealed_head
@@ -193,7 +196,7 @@ class _AppendAttempt:
         position = (
             None
             if source is None
-            else load_run_position_and_snapshot.load_run_position_at_version(self.store, self.session_id, source)
+            else load_run_phase_and_snapshot.load_run_position_at_version(self.store, self.session_id, source)
         )
         if position is None or state.payload is not None or state.phase != Phase.TURN:
             return state

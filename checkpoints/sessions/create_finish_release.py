@@ -8,7 +8,7 @@ from django.db import transaction
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import convert_calls_to_dicts, unfinished_call_queries, write_outcomes_and_interruptions
-from checkpoints.db.database_operation_context import (
+from checkpoints.db.translate_errors_and_return_connections import (
     database_operation,
     open_transaction_to_read_back_lost_commit,
     require_no_caller_transaction_of_alias,
@@ -16,14 +16,14 @@ from checkpoints.db.database_operation_context import (
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, SealError, StorageUnavailable
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session
 from checkpoints.seals import session_heads
 from checkpoints.sessions import paused_task_blocking_and_closing, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
 

@@ -14,11 +14,11 @@ from django.db.models.functions import Now
 from checkpoints import process_identity_and_liveness
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import unfinished_call_queries
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, SessionNotFound, VersionNotFound
-from checkpoints.formats import exact_amounts
-from checkpoints.ids import validate_id
+from checkpoints.formats import money_amount_codec
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.models.run import FORK_RUN_NUMBER
@@ -28,7 +28,7 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import count_total_tokens
-from checkpoints.versions import load_run_position_and_snapshot
+from checkpoints.versions import load_run_phase_and_snapshot
 
 #: Status of a copied call by its status in the origin. A call that may have landed is undecided in the fork too.
 CARRIED_STATUSES = {
@@ -78,7 +78,7 @@ def fork_session(
             latest_version=1,
             head_chain=source.chain,
             message_count=source.length,
-            budget_spent_usd=exact_amounts.round_amount_to_millionth(source.budget_spent_usd),
+            budget_spent_usd=money_amount_codec.round_amount_to_millionth(source.budget_spent_usd),
             total_tokens=count_total_tokens(source.usage),
             forked_version=source.version,
         )
@@ -221,7 +221,7 @@ def _create_first_version_of_fork(store: Store, fork: Session, run: Run, segment
         plan=source.plan,
         budget_spent_usd=source.budget_spent_usd,
         usage=source.usage,
-        payload=load_run_position_and_snapshot.load_payload_with_snapshot(store, source.session.session_id, source),
+        payload=load_run_phase_and_snapshot.load_payload_with_snapshot(store, source.session.session_id, source),
         schema_version=source.schema_version,
     )
 

@@ -19,11 +19,11 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.db import clock
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession, list_live_client_states
+from checkpoints.store.checkpointer_state import OwnedSession, list_live_client_states
 from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)

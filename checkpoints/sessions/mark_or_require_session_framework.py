@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import SessionOfOtherFramework
 from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Session, ToolCall
 from checkpoints.sessions import create_finish_release
 from checkpoints.sessions.new_session_fields import FRAMEWORK_MARK, NewSessionFields

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from checkpoints.exceptions import InvalidInput, NotRepresentable
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 
 TITLE_LENGTH = 200
 #: Reserved key of the metadata: the name of the framework whose adapter has begun the session.

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db.batched_row_iteration import iterate_rows_read_in_batches
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound
 from checkpoints.formats.canonical_json import parse_json
@@ -41,11 +41,11 @@ from checkpoints.models import (
     ToolCall,
 )
 from checkpoints.seals import witness
-from checkpoints.sessions import framework_state_retention, paused_task_blocking_and_closing
+from checkpoints.sessions import paused_task_blocking_and_closing, unneeded_framework_state_removal
 from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import load_run_position_and_snapshot, opaque_bytes_as_differences
+from checkpoints.versions import load_run_phase_and_snapshot, opaque_bytes_as_message_differences
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
 
@@ -69,9 +69,7 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 snapshot_version = (
                     None
                     if newest is None
-                    else load_run_position_and_snapshot.find_earlier_version_with_valid_snapshot(
-                        store, session_id, newest
-                    )
+                    else load_run_phase_and_snapshot.find_earlier_version_with_valid_snapshot(store, session_id, newest)
                 )
                 numbers = [] if newest is None else _list_removable_versions(retention, versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
@@ -114,7 +112,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             _require_session_deletable(store, row)
             _move_head_back_and_mark_calls_unanswered(store, row, versions.exclude(version=version))
         else:
-            snapshot_version = load_run_position_and_snapshot.find_earlier_version_with_valid_snapshot(
+            snapshot_version = load_run_phase_and_snapshot.find_earlier_version_with_valid_snapshot(
                 store, session_id, newest
             )
             if snapshot_version is not None and version >= snapshot_version:
@@ -165,7 +163,7 @@ def _remove_versions_or_roll_back_dry_run(
 ) -> RemovalCounts:
     count = Checkpoint.objects.using(store.using).filter(session=row, version__in=numbers).delete()[0]
     if count:
-        framework_state_retention.delete_states_before_oldest_version(store.using, row)
+        unneeded_framework_state_removal.delete_states_before_oldest_version(store.using, row)
     messages = _delete_unreachable_messages_and_segments(store, row) if count else 0
     if dry_run:
         raise _DryRunRollback(RemovalCounts(count, messages, dry_run=True))
@@ -186,7 +184,7 @@ def _delete_unreachable_messages_and_segments(store: Store, row: Session) -> int
     created after their parents, so going from the newest to the oldest sees every branch before its parent.
     """
     count = 0
-    bases = opaque_bytes_as_differences.find_base_segment_keys(store.using, row)
+    bases = opaque_bytes_as_message_differences.find_base_segment_keys(store.using, row)
     segments = Segment.objects.using(store.using).filter(session=row)
     messages = Message.objects.using(store.using)
     ends = _load_longest_version_length_by_segment(store, row)
@@ -195,7 +193,7 @@ def _delete_unreachable_messages_and_segments(store: Store, row: Session) -> int
         branches = segment.children.using(store.using).aggregate(end=Max("parent_length"))["end"]
         needed = max(ends.get(segment.pk, -1), -1 if branches is None else branches)
         if segment.pk in bases:
-            opaque_bytes_as_differences.inline_contents_that_refer_to_messages(
+            opaque_bytes_as_message_differences.inline_contents_that_refer_to_messages(
                 store.using, row, segment.pk, max(needed, 0)
             )
         count += messages.filter(segment=segment, position__gte=max(needed, 0)).delete()[0]

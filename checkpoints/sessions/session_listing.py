@@ -14,12 +14,12 @@ from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from checkpoints.db import keyset_pagination
-from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.keyset_pagination import Cursor
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Session
 from checkpoints.models.session import deserialize_labels
 from checkpoints.seals import row_seals

@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 
 from checkpoints import process_identity_and_liveness
 from checkpoints.constants import BATCH_LIMIT
-from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.keyset_pagination import iterate_distinct_session_pks
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.exceptions import CheckpointsError, SealError
 from checkpoints.integrity import quarantine
@@ -21,7 +21,7 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
-from checkpoints.store.client_state import list_live_client_states
+from checkpoints.store.checkpointer_state import list_live_client_states
 from checkpoints.store.database_client_state import Store
 
 #: Number of sessions whose rows are verified together before they are looked at one by one.

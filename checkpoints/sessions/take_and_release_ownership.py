@@ -15,7 +15,7 @@ from checkpoints import call_transitions_by_agent_or_system, process_identity_an
 from checkpoints.audit import insert_unchained_events
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import clock
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import (
     IMPORTED_RUN_OWNER,
     OWNING_RUN_STATUSES,
@@ -31,7 +31,7 @@ from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.sessions import heartbeat, paused_task_blocking_and_closing
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.versions.save_version import get_session_transcript_head

@@ -21,7 +21,7 @@ from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.formats import digests
 from checkpoints.formats.caller_argument_order import encode_argument_order, restore_argument_order_in_json
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id, validate_integer
+from checkpoints.generate_and_validate_ids import validate_id, validate_integer
 
 TOOL_NAME_LENGTH = 200
 _KNOWN_EFFECTS = frozenset(SideEffect.values)

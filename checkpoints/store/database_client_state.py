@@ -11,12 +11,12 @@ from django.db.models import QuerySet
 
 from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
 from checkpoints.db.connection import get_supported_connection
-from checkpoints.db.database_operation_context import database_operation
-from checkpoints.db.model_router import put_library_router_first
+from checkpoints.db.related_rows_database_router import put_library_router_first
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import InvalidInput, WorkspaceNotFound
 from checkpoints.models import Workspace
 from checkpoints.process_identity_and_liveness import ProcessIdentity
-from checkpoints.store.client_state import ClientState
+from checkpoints.store.checkpointer_state import CheckpointerState
 from checkpoints.store.version_state_types import VersionState
 
 
@@ -36,7 +36,7 @@ class UnconfirmedAppend:
     created_at: datetime | None
 
 
-class Store(ClientState):
+class Store(CheckpointerState):
     """State of a client whose sessions are in a database: its connection of Django, its workspace and what it owns.
 
     The functions of this library that work on a database take it as first argument.

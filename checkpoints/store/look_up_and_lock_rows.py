@@ -8,9 +8,12 @@ from functools import cache
 from django.db import connections
 
 from checkpoints.db import hot_statements
-from checkpoints.db.database_operation_context import database_operation, require_no_caller_transaction_of_alias
 from checkpoints.db.execute_cached_row_sql import load_rows_where, update_and_return_rows
 from checkpoints.db.sql_names_and_values import quote_column
+from checkpoints.db.translate_errors_and_return_connections import (
+    database_operation,
+    require_no_caller_transaction_of_alias,
+)
 from checkpoints.exceptions import (
     AtGate,
     CallNotFound,
@@ -21,10 +24,10 @@ from checkpoints.exceptions import (
     SessionNotFound,
     SessionQuarantined,
 )
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals, session_heads
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
 

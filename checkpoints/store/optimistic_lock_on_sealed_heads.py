@@ -19,7 +19,7 @@ from checkpoints.models import Session
 from checkpoints.seals import session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import RowChanges, SessionHead
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 
 Outcome = TypeVar("Outcome")
 

@@ -8,7 +8,7 @@ from checkpoints import process_identity_and_liveness
 from checkpoints.db.clock import read_database_time
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
-from checkpoints.store.client_state import is_client_state_with_token_alive
+from checkpoints.store.checkpointer_state import is_client_state_with_token_alive
 
 
 def is_run_alive(run: Run, now: datetime | None = None) -> bool:

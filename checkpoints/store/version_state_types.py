@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from checkpoints.enums import Phase
 from checkpoints.exceptions import InvalidInput, NotRepresentable
-from checkpoints.formats import exact_amounts
+from checkpoints.formats import money_amount_codec
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.token_counts import parse_token_counts
 
@@ -69,7 +69,7 @@ class VersionChange:
             plan=before.plan if isinstance(self.plan, Unchanged) else _dump_dict_as_json(self.plan, "plan"),
             budget=before.budget
             if isinstance(self.budget_spent_usd, Unchanged)
-            else exact_amounts.encode_amount_as_json(self.budget_spent_usd),
+            else money_amount_codec.encode_amount_as_json(self.budget_spent_usd),
             usage=before.usage if isinstance(self.usage, Unchanged) else _dump_dict_as_json(self.usage, "usage"),
             payload=_dump_dict_as_json(self.payload, "payload"),
             is_cost_stated=not isinstance(self.budget_spent_usd, Unchanged),

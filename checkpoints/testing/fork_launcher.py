@@ -30,7 +30,7 @@ from checkpoints.testing.inject_process_faults import Fault, fault_at
 POLL_SECONDS = 0.0005
 #: Modules that each life would otherwise import when it opens its database.
 PRELOADED_MODULES = (
-    "checkpoints.aio",
+    "checkpoints.async_client",
     "checkpoints.database_backend.database_client_backend",
     "django.core.management.commands.migrate",
     "django.db.backends.sqlite3.base",

@@ -8,23 +8,23 @@ from checkpoints import tracing
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.exceptions import InvalidArguments, NotRepresentable, RegistryNotBound, TooLarge
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id, validate_integer
-from checkpoints.sansio import Flow
+from checkpoints.generate_and_validate_ids import validate_id, validate_integer
 from checkpoints.store.call_intent_and_outcome_types import require_args_dict
+from checkpoints.sync_and_async_flow_runners import Flow
 from checkpoints.tools import run_call_and_record_outcome
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.run_call_and_record_outcome import WaitOptions
 from checkpoints.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from checkpoints.store.client_state import ClientState
+    from checkpoints.store.checkpointer_state import CheckpointerState
 
 
 class CheckpointerLike(Protocol):
     """Checkpointer, blocking or async."""
 
     @property
-    def client_state(self) -> ClientState: ...
+    def checkpointer_state(self) -> CheckpointerState: ...
 
 
 class BoundTools(Protocol):
@@ -104,7 +104,7 @@ def _open_call_log_if_logged(registry: BoundTools, tool: Tool) -> run_call_and_r
     if not tool.logged:
         return None
     if registry.checkpointer is not None and registry.session_id is not None:
-        state = registry.checkpointer.client_state
+        state = registry.checkpointer.checkpointer_state
         log: run_call_and_record_outcome.CallLog = state.open_call_log(state, registry.session_id)
         return log
     if registry.unlogged and not tool.requires_approval:  # approvals need the log

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, SideEffect
 from checkpoints.exceptions import InvalidInput
@@ -65,7 +65,7 @@ class ToolPolicies:
         Args:
             checkpointer: Client, blocking or async.
         """
-        checkpointer.client_state.add_verify_hook_provider(self)
+        checkpointer.checkpointer_state.add_verify_hook_provider(self)
 
     def find_options(self, name: str) -> ToolOptions:
         """Return the options of a tool.
@@ -299,7 +299,7 @@ def guard(
     )
 
 
-@sansio.copy_docstring_from(guard)
+@sync_and_async_flow_runners.copy_docstring_from(guard)
 async def aguard(
     checkpointer: CheckpointerLike,
     session_id: str,

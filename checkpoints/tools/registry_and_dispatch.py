@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.exceptions import InvalidInput
 from checkpoints.tools.dispatch_registered_call import CheckpointerLike, dispatch_call_flow
@@ -79,7 +79,7 @@ class ToolRegistry:
         """
         self.checkpointer = checkpointer
         self.session_id = session_id or self.session_id
-        checkpointer.client_state.add_verify_hook_provider(self)
+        checkpointer.checkpointer_state.add_verify_hook_provider(self)
 
     def for_session(self, checkpointer: CheckpointerLike, session_id: str) -> Self:
         """Create a registry with the same tools and options, bound to another session; this one stays bound as it is.
@@ -211,7 +211,9 @@ class ToolRegistry:
         """
         wait_options = WaitOptions(in_progress == "wait", approval == "wait")
         with self._keep_bound_session_from_idling():
-            return sansio.run_flow(dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options))
+            return sync_and_async_flow_runners.run_flow(
+                dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
+            )
 
     async def adispatch(
         self,
@@ -252,7 +254,7 @@ class ToolRegistry:
         flow = dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
         run_blocking = getattr(self.checkpointer, "run_blocking", None) or self._run_in_thread_and_disconnect
         with self._keep_bound_session_from_idling():
-            return await sansio.run_flow_async(flow, run_blocking)
+            return await sync_and_async_flow_runners.run_flow_async(flow, run_blocking)
 
     async def _run_in_thread_and_disconnect(self, work: Callable[[], T]) -> T:
         """Take database work of a blocking client to a thread of the loop, on which no connection stays open."""
@@ -263,14 +265,14 @@ class ToolRegistry:
                 return work()
             finally:
                 if client is not None:
-                    client.client_state.close_thread_connections()
+                    client.checkpointer_state.close_thread_connections()
 
-        return await sansio.run_blocking_in_default_thread_pool(run_and_disconnect)
+        return await sync_and_async_flow_runners.run_blocking_in_default_thread_pool(run_and_disconnect)
 
     def _keep_bound_session_from_idling(self) -> AbstractContextManager[None]:
         """Keep the session from being idle while one of its calls runs, logged or not."""
         return (
             nullcontext()
             if self.checkpointer is None
-            else self.checkpointer.client_state.keep_session_from_idling(self.session_id)
+            else self.checkpointer.checkpointer_state.keep_session_from_idling(self.session_id)
         )

@@ -28,9 +28,9 @@ from checkpoints.formats import digests
 from checkpoints.formats.caller_argument_order import encode_argument_order
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.storable_text import replace_unstorable_characters
-from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.replayed_call_matching import CallFingerprint
+from checkpoints.sync_and_async_flow_runners import Flow, Invoke, Sleep, Transact
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.tool import Tool
 

@@ -15,7 +15,7 @@ from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.calls.tool_result_and_verify_answer_types import Answer, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
-from checkpoints.ids import validate_integer
+from checkpoints.generate_and_validate_ids import validate_integer
 from checkpoints.store.call_intent_and_outcome_types import validate_and_normalize_side_effects, validate_tool_name
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
 

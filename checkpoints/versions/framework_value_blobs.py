@@ -18,12 +18,12 @@ from checkpoints.db.execute_cached_row_sql import DO_NOTHING, insert_rows_of_fie
 from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_names_and_values import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted
-from checkpoints.formats import compression, digests
+from checkpoints.formats import digests, plain_and_delta_compression
 from checkpoints.formats.canonical_json import parse_json_or_return_text
 from checkpoints.formats.msgpack_to_json import convert_msgpack_to_json_value
 from checkpoints.models import Blob, FrameworkWrite, Session
-from checkpoints.versions import opaque_bytes_as_differences
-from checkpoints.versions.opaque_bytes_as_differences import ContentColumns, StoredMessage
+from checkpoints.versions import opaque_bytes_as_message_differences
+from checkpoints.versions.opaque_bytes_as_message_differences import ContentColumns, StoredMessage
 
 #: Type and bytes of a value, as a serializer gave them.
 Encoded = tuple[str, bytes]
@@ -173,10 +173,12 @@ class BlobWriter:
         """
         new, digests = [], list(self.blobs)
         for number, digest in enumerate(digests):
-            candidates = opaque_bytes_as_differences.list_candidate_base_messages(messages, number, len(digests))
+            candidates = opaque_bytes_as_message_differences.list_candidate_base_messages(
+                messages, number, len(digests)
+            )
             if digest in stored and not candidates:
                 continue
-            columns = opaque_bytes_as_differences.build_content_columns(*self.blobs[digest], candidates)
+            columns = opaque_bytes_as_message_differences.build_content_columns(*self.blobs[digest], candidates)
             if digest not in stored or columns.base_segment is not None:
                 new.append((digest, *columns))
         return NewRows(Blob, _BLOB_FIELDS, new, _build_replace_by_difference_sql() if messages else DO_NOTHING)
@@ -216,15 +218,17 @@ def patch_if_shorter(value: Encoded, base: Encoded) -> NewElement:
         base: Value that has most of these bytes, at about the same places.
     """
     content = value[1]
-    if value == base or value[0] != base[0] or len(content) < compression.MIN_COMPRESSED_SIZE:
+    if value == base or value[0] != base[0] or len(content) < plain_and_delta_compression.MIN_COMPRESSED_SIZE:
         return value
-    patch = bytes.fromhex(digests.digest_blob(*base)) + compression.compress_difference(content, base[1])
+    patch = bytes.fromhex(digests.digest_blob(*base)) + plain_and_delta_compression.compress_difference(
+        content, base[1]
+    )
     return PatchedValue(base, patch) if len(patch) < len(content) // 4 else value
 
 
 def _apply_patch(patch: bytes, base: Encoded) -> Encoded:
     """Return the value that a patch stands for. Raises `ValueError`."""
-    return base[0], compression.decompress_difference(patch[digests.BLOB_DIGEST_SIZE :], base[1])
+    return base[0], plain_and_delta_compression.decompress_difference(patch[digests.BLOB_DIGEST_SIZE :], base[1])
 
 
 def _encode_child_level_and_digest(digest: str, level: int = 0) -> bytes:
@@ -253,7 +257,9 @@ def load_encoded_contents_of_writes(
     rows = [write for write in writes if write.content is not None]
     return {
         row.digest: (row.type, _get_content_or_raise_corrupted(session, f"write {row.pk}", content))
-        for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
+        for row, content in zip(
+            rows, opaque_bytes_as_message_differences.read_contents_or_errors(using, rows), strict=True
+        )
     }
 
 
@@ -315,7 +321,9 @@ def _read_blobs(using: str, session: Session, digests: Iterable[str]) -> dict[st
     rows = list(_query_blobs(using, session, digests))
     return {
         row.digest: (row.type, _get_content_or_raise_corrupted(session, f"blob {row.digest}", content))
-        for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
+        for row, content in zip(
+            rows, opaque_bytes_as_message_differences.read_contents_or_errors(using, rows), strict=True
+        )
     }
 
 
@@ -362,7 +370,9 @@ def _collect_reachable_digests(using: str, session: Session, roots: Iterable[str
         rows = [row for row in _query_blobs(using, session, wanted) if row.type in _REFERRING_TYPES]
         contents = [
             (row.type, _get_content_or_raise_corrupted(session, f"blob {row.digest}", content))
-            for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
+            for row, content in zip(
+                rows, opaque_bytes_as_message_differences.read_contents_or_errors(using, rows), strict=True
+            )
         ]
         wanted = {digest for content in contents for digest in _list_digests_referenced_by_blob(*content)} - needed
     return needed

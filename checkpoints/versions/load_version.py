@@ -11,12 +11,12 @@ from django.db import connections
 from django.db.models import DateTimeField, Subquery
 
 from checkpoints.constants import SCHEMA_VERSION
-from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.sql_names_and_values import quote_column, quote_columns, quote_table
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
-from checkpoints.formats import exact_amounts
+from checkpoints.formats import money_amount_codec
 from checkpoints.formats.canonical_json import parse_json, parse_json_object
-from checkpoints.ids import validate_id, validate_integer
+from checkpoints.generate_and_validate_ids import validate_id, validate_integer
 from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -299,7 +299,7 @@ def _verify_version_and_decode_columns(session_id: str, row: Checkpoint) -> dict
             session_id,
             f"the budget {version_text}",
             row.budget_spent_usd,
-            exact_amounts.parse_stored_amount_as_float_or_decimal,
+            money_amount_codec.parse_stored_amount_as_float_or_decimal,
         ),
         "version": row.version,
         "usage": _parse_column(session_id, f"the usage {version_text}", row.usage, parse_json_object),

@@ -20,7 +20,7 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.formats.canonical_json import build_concurrent_modification_or_same_error
 from checkpoints.formats.storable_text import truncate_to_storable
 from checkpoints.models import Segment
-from checkpoints.store.client_state import TranscriptHead
+from checkpoints.store.checkpointer_state import TranscriptHead
 from checkpoints.versions import read_messages_along_segments
 from checkpoints.versions.validate_and_digest_transcript import PreparedTranscript
 

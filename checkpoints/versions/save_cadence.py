@@ -7,7 +7,7 @@ from typing import Self
 
 from checkpoints.enums import Phase
 from checkpoints.exceptions import InvalidInput
-from checkpoints.ids import validate_integer
+from checkpoints.generate_and_validate_ids import validate_integer
 
 #: Phases in which a turn is over or has not begun.
 TURN_PHASES = frozenset({Phase.TURN, Phase.RUN_STARTED, Phase.STEP_STARTED, Phase.RESUMED})

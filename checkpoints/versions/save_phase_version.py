@@ -7,15 +7,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.loop_state import snapshot_and_phase_payload_codec as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions import load_run_position_and_snapshot, save_version
+from checkpoints.versions import load_run_phase_and_snapshot, save_version
 
 #: Number of versions that are read at once in the search for a snapshot.
 _CHUNK_SIZE = 50
@@ -86,7 +86,7 @@ def _count_replayed_calls_of_all_runs(store: Store, owned_session: OwnedSession)
 
 def _load_replay_count_of_last_snapshot(store: Store, owned_session: OwnedSession) -> int:
     with database_operation(store.using, writes=False):
-        for _, _, payload in load_run_position_and_snapshot.iterate_phases_and_payloads_before_version(
+        for _, _, payload in load_run_phase_and_snapshot.iterate_phases_and_payloads_before_version(
             store, owned_session.session_id, owned_session.pk, owned_session.head.version + 1
         ):
             if payloads.find_payload_schema_key(owned_session.session_id, payload) == payloads.SNAPSHOT_KEY:

@@ -12,25 +12,28 @@ from uuid import UUID
 
 from django.db import connections, transaction
 
-from checkpoints.calls import call_queries, call_seals
-from checkpoints.calls.call_seals import AnsweredCalls
+from checkpoints.calls import call_queries, raw_sql_call_seals
+from checkpoints.calls.raw_sql_call_seals import AnsweredCalls
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
-from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.db.execute_cached_row_sql import load_rows_where
 from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_names_and_values import quote_column
+from checkpoints.db.translate_errors_and_return_connections import (
+    database_operation,
+    open_transaction_to_read_back_lost_commit,
+)
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
-from checkpoints.formats import digests, exact_amounts, tool_calls_in_messages
+from checkpoints.formats import digests, money_amount_codec, tool_calls_in_messages
 from checkpoints.formats.canonical_json import parse_json, parse_json_object, to_canonical_json
-from checkpoints.ids import validate_integer
+from checkpoints.generate_and_validate_ids import validate_integer
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_sealed_heads
-from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
+from checkpoints.store.checkpointer_state import OwnedSession, TranscriptHead, UnconfirmedSave
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_types import VersionChange, VersionState, count_total_tokens
@@ -422,7 +425,9 @@ def execute_save_statement_if_at_head(
     base = SaveBase(owned_session.pk, owned_session.fence, head.segment_id, head.length, head.chain, start_version)
 
     def write_version_at_known_head() -> int | None:
-        answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
+        answered = raw_sql_call_seals.compute_answered_call_seals(
+            store.using, owned_session, answered_rows, start_version + 1
+        )
         sealed_head = optimistic_lock_on_sealed_heads.get_or_load_head_and_seal_if_unsealed(store.using, owned_session)
         content = VersionToWrite(end, state, answered)
         return write_versions_if_session_at_base(
@@ -435,7 +440,7 @@ def execute_save_statement_if_at_head(
             store.using, owned_session, write_version_at_known_head
         )
     if version is not None:
-        call_seals.forget_sealed_calls(owned_session, answered_rows)
+        raw_sql_call_seals.forget_sealed_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
         owned_session.operations.drop_answered_operations(results)
         for call_id in results:
@@ -559,7 +564,7 @@ def build_session_columns_after_versions(contents: Sequence[VersionToWrite]) -> 
     return {
         "head_chain": last.end.chain,
         "message_count": last.end.length,
-        "budget_spent_usd": exact_amounts.round_amount_to_millionth(last.state.budget),
+        "budget_spent_usd": money_amount_codec.round_amount_to_millionth(last.state.budget),
         "total_tokens": count_total_tokens(last.state.usage),
         **({"cost_basis": CostBasis.STATED} if states_cost else {}),
     }

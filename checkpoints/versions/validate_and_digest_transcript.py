@@ -9,7 +9,7 @@ from typing import Any
 from checkpoints.exceptions import NotRepresentable
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.store.client_state import TranscriptHead
+from checkpoints.store.checkpointer_state import TranscriptHead
 
 
 @dataclass(frozen=True)

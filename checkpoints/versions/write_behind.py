@@ -12,15 +12,15 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Protocol, Self
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.enums import Phase
 from checkpoints.loop_state import snapshot_and_phase_payload_codec as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
-from checkpoints.sansio import copy_docstring_from
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange, VersionState
+from checkpoints.sync_and_async_flow_runners import copy_docstring_from
 from checkpoints.versions import save_phase_version, save_version
 from checkpoints.versions.queued_snapshots import SnapshotRequest, Ticket
 from checkpoints.versions.save_cadence import ENDING_PHASES, Cadence
@@ -42,7 +42,7 @@ class AsyncCheckpointerLike(CheckpointerLike, Protocol):
     """Async checkpointer."""
 
     @property
-    def run_blocking(self) -> sansio.RunBlocking: ...
+    def run_blocking(self) -> sync_and_async_flow_runners.RunBlocking: ...
 
 
 class SyncWriteBehind:

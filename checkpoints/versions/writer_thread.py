@@ -20,7 +20,7 @@ from checkpoints.exceptions import (
     StorageBusy,
     StorageUnavailable,
 )
-from checkpoints.ids import validate_integer
+from checkpoints.generate_and_validate_ids import validate_integer
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import VersionState
 from checkpoints.versions import save_version

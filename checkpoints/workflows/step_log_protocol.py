@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from checkpoints.sansio import Flow
 from checkpoints.store.call_intent_and_outcome_types import IssuedCall
+from checkpoints.sync_and_async_flow_runners import Flow
 from checkpoints.tools.run_call_and_record_outcome import Execution, WaitOptions
 from checkpoints.workflows.step_request import StepRequest
 

@@ -11,7 +11,7 @@ from typing import Any
 from checkpoints.exceptions import InvalidArguments
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.store.call_intent_and_outcome_types import TOOL_NAME_LENGTH
 from checkpoints.tools.tool import Tool
 

@@ -10,16 +10,16 @@ from django.db.models import Max
 
 from checkpoints.calls import require_unaltered_call
 from checkpoints.constants import SCHEMA_VERSION
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
 from checkpoints.exceptions import CheckpointCorrupted, SchemaFromFuture, StepIdentityChanged
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.ids import MAX_LENGTH, validate_id
+from checkpoints.generate_and_validate_ids import MAX_LENGTH, validate_id
 from checkpoints.models import Decision, ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.idempotency import make_idempotency_key
 from checkpoints.workflows.step_request import StepRequest

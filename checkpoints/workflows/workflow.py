@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
-from checkpoints.sansio import Flow, copy_docstring_from
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome
-from checkpoints.store.client_state import ClientState
+from checkpoints.store.checkpointer_state import CheckpointerState
+from checkpoints.sync_and_async_flow_runners import Flow, copy_docstring_from
 from checkpoints.tools import run_call_and_record_outcome
 from checkpoints.tools.run_call_and_record_outcome import Execution, WaitOptions
 from checkpoints.tools.tool import Tool
@@ -28,7 +28,7 @@ from checkpoints.workflows.step_request import BoundStepRequest, StepRequest
 class WorkflowJournal:
     """Common part of the blocking and the async workflow. One object is one pass through the steps."""
 
-    def __init__(self, state: ClientState, step_log: StepLog, session_id: str, workflow_id: str) -> None:
+    def __init__(self, state: CheckpointerState, step_log: StepLog, session_id: str, workflow_id: str) -> None:
         """Begin a pass.
 
         Args:
@@ -170,7 +170,7 @@ class SyncWorkflow(WorkflowJournal):
             NotRepresentable: An argument has no exact JSON form.
             OwnershipLost: Another run has taken the session over.
         """
-        return sansio.run_flow(
+        return sync_and_async_flow_runners.run_flow(
             self._run_or_replay_step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version))
         )
 
@@ -191,7 +191,12 @@ class Workflow(WorkflowJournal):
     """
 
     def __init__(
-        self, state: ClientState, step_log: StepLog, session_id: str, workflow_id: str, run_blocking: sansio.RunBlocking
+        self,
+        state: CheckpointerState,
+        step_log: StepLog,
+        session_id: str,
+        workflow_id: str,
+        run_blocking: sync_and_async_flow_runners.RunBlocking,
     ) -> None:
         """Begin a pass.
 
@@ -209,7 +214,7 @@ class Workflow(WorkflowJournal):
     async def step(
         self, step_id: str, function: Callable[..., Any] | Tool, /, *args: Any, version: int | str = 1, **kwargs: Any
     ) -> Any:
-        return await sansio.run_flow_async(
+        return await sync_and_async_flow_runners.run_flow_async(
             self._run_or_replay_step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version)),
             self._run_blocking,
         )

@@ -10,15 +10,15 @@ from allauth.socialaccount.providers.openid_connect.views import callback, login
 from allauth.socialaccount.views import login_cancelled
 from django.urls import path
 
-from harness_site.accounts.views import own_account, required_second_factor, sign_in
+from harness_site.accounts.views import own_account, required_second_factor, sign_in_and_sign_out
 
 urlpatterns = [
     path("", own_account.show_account, name="mfa_index"),
     path("", own_account.show_account, name="mfa_list_webauthn"),
-    path("login/", sign_in.sign_in, name="account_login"),
+    path("login/", sign_in_and_sign_out.sign_in, name="account_login"),
     path("login/code/", authenticate, name="mfa_authenticate"),
-    path("login/passkey/", sign_in.passkey_sign_in, name="mfa_login_webauthn"),
-    path("logout/", sign_in.log_out, name="account_logout"),
+    path("login/passkey/", sign_in_and_sign_out.passkey_sign_in, name="mfa_login_webauthn"),
+    path("logout/", sign_in_and_sign_out.log_out, name="account_logout"),
     path("inactive/", account_inactive, name="account_inactive"),
     path("password/", own_account.change_password, name="account_change_password"),
     path("password/set/", password_set, name="account_set_password"),

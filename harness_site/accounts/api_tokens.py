@@ -18,7 +18,7 @@ from checkpoints.db import clock
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Workspace
-from harness_site.accounts import generate_and_digest_secrets, voter_eligibility
+from harness_site.accounts import generate_and_digest_secrets, map_decisions_to_eligible_votes
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.core.deferred_writes import DeferredWrites
 
@@ -187,10 +187,10 @@ def build_token_actor(token: ApiToken, *, address: str = "") -> Actor:
     """
     return Actor(
         ActorKind.TOKEN,
-        f"{voter_eligibility.TOKEN_PREFIX}{token.name}",
+        f"{map_decisions_to_eligible_votes.TOKEN_PREFIX}{token.name}",
         token.equivalent_member_role,
-        owner=voter_eligibility.get_token_owner_name_or_empty(token),
-        electorate=voter_eligibility.build_eligible_vote_mapper(token.workspace),
+        owner=map_decisions_to_eligible_votes.get_token_owner_name_or_empty(token),
+        electorate=map_decisions_to_eligible_votes.build_eligible_vote_mapper(token.workspace),
         address=address,
     )
 

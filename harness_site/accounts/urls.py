@@ -6,14 +6,14 @@ from harness_site.accounts.views import (
     own_account,
     required_second_factor,
     reveal_secrets,
-    sign_in,
+    sign_in_and_sign_out,
 )
 
 app_name = "harness_accounts"
 urlpatterns = [
     path("", own_account.show_account, name="account"),
-    path("login/", sign_in.sign_in, name="login"),
-    path("logout/", sign_in.log_out, name="logout"),
+    path("login/", sign_in_and_sign_out.sign_in, name="login"),
+    path("logout/", sign_in_and_sign_out.log_out, name="logout"),
     path("first/<str:token>/", first_account_and_sign_in_link.create_first_account, name="first-account"),
     path("link/<str:token>/", first_account_and_sign_in_link.sign_in_by_link, name="sign-in-link"),
     path("invitations/<str:secret>/", accept_invitation.show_or_accept_invitation, name="invitation"),

@@ -10,7 +10,7 @@ from typing import Any, Final, Never
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.calls import convert_calls_to_dicts, intent_log, write_outcomes_and_interruptions
 from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
@@ -21,7 +21,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, KeyPolicy
 from checkpoints.exceptions import CallInProgress, InvalidInput, OwnershipLost
 from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
 from checkpoints.formats.storable_text import replace_unstorable_characters
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import call_intent_and_outcome_types, look_up_and_lock_rows
@@ -31,7 +31,7 @@ from checkpoints.store.call_intent_and_outcome_types import (
     require_args_dict,
     validate_tool_name,
 )
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import get_call_fingerprint
 from checkpoints.tools.idempotency import IdempotencyPolicy
@@ -85,7 +85,7 @@ def issue_call(
     if body.idempotency == "key":
         return _issue_call_with_agent_key(store, session_id, owned_session, body)
     try:
-        outcome = sansio.run_flow(_build_issue_call_flow(store, session_id, body))
+        outcome = sync_and_async_flow_runners.run_flow(_build_issue_call_flow(store, session_id, body))
     except CallInProgress as error:
         return build_running_call_response(error.call_id, error.tool)
     if isinstance(outcome, ToolResult):

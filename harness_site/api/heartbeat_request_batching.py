@@ -25,7 +25,7 @@ from django.http import HttpRequest
 
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import RateLimited
-from checkpoints.server_address import API_PATH
+from checkpoints.server_or_database_url import API_PATH
 from checkpoints.sessions.heartbeat import renew_leases_of_runs
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole

@@ -34,7 +34,7 @@ from checkpoints.db import authenticated_idempotent_write_guard, clock
 from checkpoints.db.authenticated_idempotent_write_guard import GuardedWriteRefused, GuardSql, WriteGuard
 from checkpoints.db.hot_statements import NOW_SQL
 from checkpoints.exceptions import IdempotencyKeyReused, RequestInProgress
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken
 from harness_site.api.json_responses import JSON

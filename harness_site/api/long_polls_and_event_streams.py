@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qs
 
-from checkpoints.server_address import API_PATH
+from checkpoints.server_or_database_url import API_PATH
 from harness_site.api.json_responses import WAITING
 from harness_site.serving.asgi_types import Application, Message, Receive, Scope, Send
 

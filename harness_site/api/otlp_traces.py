@@ -22,7 +22,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError, MalformedRequest
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
-from checkpoints.importers.imported_session_rows import IMPORT_MARK, make_valid_session_id
+from checkpoints.importers.imported_session_and_run import IMPORT_MARK, make_valid_session_id
 from checkpoints.importers.opentelemetry import SpanIdentity, iterate_resources_and_spans, read_span_identity
 from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken

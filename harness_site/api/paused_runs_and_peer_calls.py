@@ -19,8 +19,8 @@ from checkpoints.peers import (
     take_paused_task,
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
+from checkpoints.peers.agent_call_and_result_types import Join, Paused, PeerCall
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
-from checkpoints.peers.call_join_and_pause_types import Join, Paused, PeerCall
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.store import look_up_and_lock_rows
 from harness_site.api import request_schemas, response_schemas, session_read_audit

@@ -12,7 +12,7 @@ from checkpoints.enums import KeyPolicy, RunStatus
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.resume import reattach_run
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 
 _IS_NEWEST_VERSION: Final = f"EXISTS (SELECT 1 FROM {Session._meta.db_table} WHERE id = %s AND latest_version = %s)"  # noqa: S608
 

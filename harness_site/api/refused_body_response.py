@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpoints.server_address import API_PATH
+from checkpoints.server_or_database_url import API_PATH
 from harness_site.api.problem_details import PROBLEM, build_problem_response
 from harness_site.serving.asgi_types import Scope
 from harness_site.serving.request_body_buffering_middleware import BodyRefused

@@ -28,7 +28,7 @@ from checkpoints.exceptions import (
     RouteNotFound,
     TokenInvalid,
 )
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from harness_site.accounts import api_tokens, load_masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS

@@ -26,7 +26,7 @@ from checkpoints.exceptions import (
     SessionFinished,
     SessionNotFound,
 )
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.process_identity_and_liveness import ProcessIdentity
 from checkpoints.resume import reattach_run, start_or_resume
@@ -34,7 +34,7 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release, heartbeat, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.owning_run_protocol import OwningRun
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer

@@ -16,7 +16,7 @@ from checkpoints.exceptions import InvalidInput, VersionConflict, VersionNotFoun
 from checkpoints.loop_state.snapshot_and_phase_payload_codec import decode_phase_and_snapshot
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import UNCHANGED, VersionChange
 from checkpoints.versions import save_phase_version

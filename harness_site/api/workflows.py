@@ -8,14 +8,14 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from checkpoints import sansio
+from checkpoints import sync_and_async_flow_runners
 from checkpoints.database_backend.database_workflow_step_log import DatabaseStepLog
 from checkpoints.exceptions import CallInProgress, WorkflowNotFound
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Workflow, WorkflowStep
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.run_call_and_record_outcome import WaitOptions
 from checkpoints.workflows import step_rows
@@ -100,7 +100,9 @@ def issue_step(
     workflow = _get_workflow(owned_session.pk, session_id, workflow_id)
     step_log = DatabaseStepLog(store, session_id, workflow)
     try:
-        issued = sansio.run_flow(step_log.issue_or_answer_step_flow(step_request, WaitOptions(for_others=False)))
+        issued = sync_and_async_flow_runners.run_flow(
+            step_log.issue_or_answer_step_flow(step_request, WaitOptions(for_others=False))
+        )
     except CallInProgress as error:
         return calls.build_running_call_response(error.call_id, error.tool)
     if isinstance(issued, StepValue):

@@ -12,7 +12,7 @@ from channels.db import database_sync_to_async
 from checkpoints.db import clock
 from checkpoints.exceptions import InvalidInput, RateLimited, TokenInvalid
 from checkpoints.models import Session
-from checkpoints.server_address import API_PATH
+from checkpoints.server_or_database_url import API_PATH
 from harness_site.accounts import api_tokens, load_masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import in_process_rate_limit

@@ -10,7 +10,7 @@ from ninja import Router
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import parse_json_or_return_text
-from checkpoints.ids import validate_integer
+from checkpoints.generate_and_validate_ids import validate_integer
 from checkpoints.models import AuditEvent, Session
 from checkpoints.seals import row_seals
 from harness_site.api import response_schemas

@@ -27,7 +27,7 @@ from harness_site.audit.folded_entry_pages import EntryRow
 from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.formatting import mask_and_shorten_to_one_line
 from harness_site.core.masking.masker import get_masked_text_beginning, use_masking_rules_with_extra_values
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 
 _LONGEST_SENTENCE: Final = 80

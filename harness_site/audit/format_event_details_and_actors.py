@@ -14,7 +14,7 @@ from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.models import FactorScope
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.rendering import json_tree
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.templatetags.harness_tags import render_time
 
 _NAMES: Final[dict[str, Promise]] = {

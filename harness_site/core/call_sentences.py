@@ -10,17 +10,17 @@ from typing import Any, Final, Protocol
 from django.utils.translation import gettext, ngettext
 
 from checkpoints.enums import UNANSWERED_RESULT
-from checkpoints.models.tool_call import INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_TOOL
 from harness_site.core import formatting
-from harness_site.core.masking.known_secret_value_search import contains_short_secret_value
 from harness_site.core.masking.masker import (
     collect_secret_values,
     get_masked_text_beginning,
     mask_secret_fields_only,
     use_masking_rules_with_extra_values,
 )
+from harness_site.core.masking.secret_field_value_search import contains_short_secret_value
 from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, format_amounts_in_sentence
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, strip_markdown_marks
 from harness_site.core.shell_command_summaries import (
     describe_patched_files,
     shorten_path_at_beginning,

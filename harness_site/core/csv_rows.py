@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 
 #: Last column of every table. It is empty but in the last row, where it says whether the table is complete.

@@ -19,7 +19,7 @@ from django.utils.translation import get_language, gettext, ngettext
 from checkpoints.formats import parse_json, parse_json_or_return_text
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_secret_fields_only, mask_text
 from harness_site.core.rendering.json_tree import mask_and_dump_json
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, reveal_hidden_characters
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, reveal_hidden_characters
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 
 #: Builds the JSON of a value for one line. `json.dumps` would create an encoder for each value.

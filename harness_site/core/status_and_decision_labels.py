@@ -24,7 +24,7 @@ from checkpoints.enums import (
 )
 from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 #: Risk → the reason of a call whose tool declares it.
 _DECLARED_RISKS: Final[dict[str, str | Promise]] = {

@@ -22,9 +22,9 @@ from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.witness import SETTING as WITNESS_SETTING
 from checkpoints.seals.witness import get_witness
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
-from harness_site.database_role_privileges import format_psql_command_of_administrator, may_create_roles
 from harness_site.env import BASE_DIR, IS_CHECKOUT
 from harness_site.installation import example_agent_sources
+from harness_site.postgresql_role_statements import format_psql_command_of_administrator, may_create_roles
 from harness_site.site_address import build_absolute_url
 
 _FILE_ENDINGS: Final = {"python": ".py", "javascript": ".mjs", "bash": ".sh"}

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.db.connection import ensure_server_reachable
 from checkpoints.exceptions import CheckpointsError, ConnectionFailed
 from harness_site.core.management_command_as_typed import is_standalone_site, prefix_management_command_with_program
-from harness_site.database_variable_name import find_database_variable
+from harness_site.find_database_variable import find_database_variable
 
 logger = logging.getLogger(__name__)
 

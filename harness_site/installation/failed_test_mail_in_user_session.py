@@ -16,7 +16,7 @@ from checkpoints.db import clock
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.mail_settings import MailServer
-from harness_site.notifications.mail_server_acceptance import format_server_address
+from harness_site.notifications.record_mail_server_acceptance import format_server_address
 
 _KEY: Final = "failed_mail_test"
 _LIFETIME: Final = timedelta(hours=1)

@@ -27,7 +27,7 @@ from harness_site.installation.installation_checks import (
     get_migration_status,
     get_site_address_status,
 )
-from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
+from harness_site.notifications.record_mail_server_acceptance import has_mail_server_accepted_message
 
 #: Sessions that were read from files: no program has sent them. The metadata is canonical JSON.
 _READ_FROM_FILES: Final = Q(metadata__contains='"import":{') & Q(metadata__contains='"file":"')

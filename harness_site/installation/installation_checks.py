@@ -38,13 +38,13 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from harness_site.core.background_task import list_running_task_states
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.installation.database_readiness import load_schema_state
 from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test
 from harness_site.mail_settings import Security
 from harness_site.notifications.delivery_log_and_retry import query_webhooks_with_last_attempt
-from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Webhook
+from harness_site.notifications.record_mail_server_acceptance import has_mail_server_accepted_message
 from harness_site.search.index_status import load_index_status
 from harness_site.site_address import LOCAL_HOSTS, describe_address_problem, is_address_configured
 

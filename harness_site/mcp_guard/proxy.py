@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.exceptions import CheckpointsError, ReviewRequired
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from harness_site.mcp_guard import tool_results
 from harness_site.mcp_guard.log_guarded_calls_in_session import CallRequest, GuardedSession, OutcomeUnknown
 from harness_site.mcp_guard.tool_policies import ToolPolicies

@@ -11,7 +11,7 @@ import anyio
 import httpx
 
 from checkpoints.remote.transport import escape_identifier
-from checkpoints.server_address import API_PATH
+from checkpoints.server_or_database_url import API_PATH
 
 #: Pauses in seconds before a request is repeated whose answer was lost.
 PAUSES: Final = (0.1, 0.5, 1.0, 2.0)

@@ -10,6 +10,6 @@ class NotificationsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from harness_site.notifications.mail_server_acceptance import remember_mail_server_as_accepting
+        from harness_site.notifications.record_mail_server_acceptance import remember_mail_server_as_accepting
 
         mail_accepted.connect(remember_mail_server_as_accepting)

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 
 from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_TOOL
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.similar_known_names import find_similar_names
 from harness_site.notifications.models import Notice, split_tool_patterns

@@ -28,10 +28,10 @@ from harness_site.accounts.models import Membership
 from harness_site.core.translatable_stored_sentence import StoredSentence
 from harness_site.notifications import (
     compose_and_send_email,
+    create_change_or_pause_webhooks,
     delivery_error_text,
     safe_http,
     webhook_requests,
-    webhook_services,
 )
 from harness_site.notifications.load_notice_message_content import NoticeMessage, load_and_build_notice_message
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
@@ -102,7 +102,7 @@ def send_webhook_test_message(webhook: Webhook, *, by: Membership, request: Http
         delivery = Delivery.objects.create(
             notice=notice, webhook=webhook, recipient=webhook.host, attempts=1, due_at=now + CLAIM
         )
-        webhook_services.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
+        create_change_or_pause_webhooks.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
     return attempt_delivery_and_record_outcome(delivery, max_attempts=1)
 
 

@@ -15,9 +15,9 @@ from checkpoints.db import clock
 from harness_site.accounts import field_encryption
 from harness_site.core import formatting
 from harness_site.notifications import safe_http
+from harness_site.notifications.create_change_or_pause_webhooks import ENCRYPTION_PURPOSE
 from harness_site.notifications.load_notice_message_content import NoticeItem, NoticeMessage
 from harness_site.notifications.models import Delivery, Event, WebhookFormat
-from harness_site.notifications.webhook_services import ENCRYPTION_PURPOSE
 
 #: Slack's limit of characters in one text block, with a margin.
 _SLACK_TEXT: Final = 2900

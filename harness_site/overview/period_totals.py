@@ -16,10 +16,10 @@ from django.db.models import Q, QuerySet, Sum
 
 from checkpoints.enums import UNSETTLED_CALL_STATUSES
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import COPIED_CALLS
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
 from harness_site.overview.periods import Period
-from harness_site.search.add_call_and_decision_sums import convert_wait_class_to_seconds
+from harness_site.search.hourly_call_and_decision_sums import convert_wait_class_to_seconds
 from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
 from harness_site.search.models import SESSION_COUNTS, DecisionSums, ModelSums, SessionSums, ToolSums
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from harness_site.review.argument_field_places import ArgumentPlace, RowState
+from harness_site.review.argument_field_paths import ArgumentPath, RowState
 from harness_site.review.argument_form_fields import ArgumentColumn, ArgumentField, build_blank_row
 
 #: Estimated width of a column in pixels, by its size, and the width that a table has at least.
@@ -19,7 +19,7 @@ _MAX_TABLE_WIDTH: Final = 560
 class ArgumentGroup:
     """Fields of an object, with the groups in it; of a list of objects, the groups are its rows."""
 
-    place: ArgumentPlace
+    place: ArgumentPath
     nodes: tuple[ArgumentField | ArgumentGroup, ...]
     #: Field for the numbers of the rows of a list; None for an object.
     rows_field: ArgumentField | None = None

@@ -22,22 +22,22 @@ from harness_site.core.masking.masker import (
     mask_json_value,
     restore_masked_values,
 )
-from harness_site.review.argument_field_places import ROOT, ArgumentPlace, RowState
-from harness_site.review.edited_and_original_arguments import (
+from harness_site.review.argument_edit_parsing_and_originals import (
     InvalidArgumentText,
     describe_mask_without_original,
     format_masked_arguments_if_editable,
 )
+from harness_site.review.argument_field_paths import ROOT, ArgumentPath, RowState
 from harness_site.review.edited_argument_warnings import ArgumentWarning
-from harness_site.review.grouped_numbers import is_plain_number_text, remove_number_separators
 from harness_site.review.json_error_texts import describe_json_error
-from harness_site.review.list_items_as_text_lines import (
+from harness_site.review.lists_edited_as_text_lines import (
     LIST_KINDS,
     find_list_kind,
     format_list_lines,
     has_lists_of_texts_alone,
     parse_list_lines,
 )
+from harness_site.review.remove_number_separators import is_plain_number_text, remove_number_separators
 
 #: Maximum number of arguments with fields; more are edited as JSON.
 MAX_FIELDS: Final = 30
@@ -105,7 +105,7 @@ class ArgumentField:
     unusual about it, after `copy_fields_with_warnings`.
     """
 
-    place: ArgumentPlace
+    place: ArgumentPath
     kind: str
     typed: str
     stored: str
@@ -265,7 +265,7 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
 
 
 def _generate_fields(
-    outer: ArgumentPlace, value: dict[str, Any], typed: Mapping[str, str], depth: int
+    outer: ArgumentPath, value: dict[str, Any], typed: Mapping[str, str], depth: int
 ) -> Iterator[ArgumentField]:
     """Yield the fields of an object, and of the objects in it up to this `depth`."""
     fields = mask_field_names_and_list_all_fields(value)
@@ -297,7 +297,7 @@ def _can_list_be_shown_as_rows(value: Any) -> bool:
 
 
 def _generate_row_fields(
-    place: ArgumentPlace, items: list[dict[str, Any]], typed: Mapping[str, str]
+    place: ArgumentPath, items: list[dict[str, Any]], typed: Mapping[str, str]
 ) -> Iterator[ArgumentField]:
     """Yield the field for the numbers of the rows, and those of each row: of the call, and that were added.
 
@@ -373,7 +373,7 @@ def _parse_row_numbers(text: str) -> frozenset[int]:
     return frozenset(int(number) for number in text.split(",") if number)
 
 
-def _build_field(place: ArgumentPlace, kind: str, stored: str, typed: Mapping[str, str]) -> ArgumentField:
+def _build_field(place: ArgumentPath, kind: str, stored: str, typed: Mapping[str, str]) -> ArgumentField:
     field = ArgumentField(place, kind, stored, stored)
     return replace(field, typed=typed.get(field.key, stored))
 

@@ -18,8 +18,8 @@ from checkpoints.enums import DECIDING_KINDS, WITHDRAWABLE_KINDS, CallStatus, De
 from checkpoints.exceptions import CheckpointsError, DecisionUsed, NothingToWithdraw, StaleRevision
 from checkpoints.models import Decision, Session, ToolCall, Workspace
 from checkpoints.store.database_client_state import Store
+from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.review.decision_effect_texts import advise_after_used_decision, find_live_owner_run
 from harness_site.review.decision_error_texts import DecisionProblem, build_decision_problem
@@ -28,9 +28,9 @@ from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from harness_site.review.outage_page_url import OutageWindow
 from harness_site.review.record_decision_from_form import build_decision_target
 from harness_site.review.record_each_of_several_decisions import BulkDecisionResult
-from harness_site.review.selectors.calls_by_tool_and_approver_count import SameApprovalGroup
 from harness_site.review.selectors.next_attempts_of_rerun_calls import load_statuses_of_next_attempts
-from harness_site.sessions.selectors.multi_person_approvals import has_votes_of_others
+from harness_site.review.selectors.same_approval_call_groups import SameApprovalGroup
+from harness_site.sessions.selectors.multi_person_decisions import has_votes_of_others
 
 
 class BulkDecisionState(StrEnum):

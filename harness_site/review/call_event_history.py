@@ -10,10 +10,10 @@ from checkpoints.decisions.actors import Vote
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason, RunStatus
 from checkpoints.models import Run, ToolCall
-from harness_site.review.decided_call_rows import is_decision_withdrawn
+from harness_site.review.decided_rows_and_batches import is_decision_withdrawn
 from harness_site.review.selectors.decision_card_queries import CallEvidence
-from harness_site.sessions.selectors.multi_person_approvals import list_earlier_agreeing_votes_of_others
-from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver, filter_handovers_of_attempt
+from harness_site.sessions.selectors.multi_person_decisions import list_earlier_agreeing_votes_of_others
+from harness_site.sessions.timeline.selectors.call_handovers_between_people import HandOver, filter_handovers_of_attempt
 from harness_site.sessions.timeline.selectors.run_lanes import compute_end_of_unknown_call_outcome
 from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import (
     ApprovalQuestion,

@@ -14,7 +14,7 @@ from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence, list_masked_default_sentence_pieces
 from harness_site.core.masking.masker import MASK
 from harness_site.core.money_amounts_in_call_arguments import format_amount_argument
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 #: Maximum number of arguments, and maximum length of a value and of a sentence, in which values are searched.
 _MAX_VALUES: Final = 50

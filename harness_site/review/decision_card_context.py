@@ -22,8 +22,8 @@ from checkpoints.enums import (
 )
 from checkpoints.models import Decision, Run, Session, ToolCall
 from checkpoints.sessions.display_status import derive_session_display_status
+from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.masked_json_value_differences import list_value_differences
@@ -31,7 +31,7 @@ from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.money_amounts_in_call_arguments import find_visible_amount
 from harness_site.core.status_and_decision_labels import get_status_shape_and_label
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.review import decision_effect_texts, edited_and_original_arguments
+from harness_site.review import argument_edit_parsing_and_originals, decision_effect_texts
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
 from harness_site.review.call_event_history import (
     CallHistoryEvent,
@@ -60,7 +60,7 @@ from harness_site.review.what_reader_may_decide_and_has_decided import (
     is_overdue,
     may_member_decide_call,
 )
-from harness_site.sessions.selectors.multi_person_approvals import (
+from harness_site.sessions.selectors.multi_person_decisions import (
     Agreement,
     build_incomplete_agreements_from_votes,
     has_votes_of_others,
@@ -141,7 +141,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "unusual_amount": load_usual_amounts(call.workspace_id, [call]).find_unusual_amount(
             call.tool, find_visible_amount(formatting.parse_json_or_text(call.args))
         ),
-        "has_masked_arguments": edited_and_original_arguments.has_masked_arguments(call),
+        "has_masked_arguments": argument_edit_parsing_and_originals.has_masked_arguments(call),
         "undecided": call.undecided,
         "asking": asking,
         "overdue": overdue,
@@ -359,14 +359,15 @@ def _build_argument_edit_differences_context(
     edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
     if not edits:
         return None
-    before = edited_and_original_arguments.load_arguments_before_edits(call)
+    before = argument_edit_parsing_and_originals.load_arguments_before_edits(call)
     after = formatting.parse_json_or_text(call.args_json_in_caller_order)
     return {
         "last": edits[-1],
         "is_repeated": len(edits) > 1,
         "differences": list_value_differences(before, after),
         "warnings": list_argument_warnings(before, after),
-        "is_restorable": edited_and_original_arguments.load_original_arguments_to_restore_or_none(call) is not None
+        "is_restorable": argument_edit_parsing_and_originals.load_original_arguments_to_restore_or_none(call)
+        is not None
         and DecisionKind.EDIT in call.list_allowed_approval_decisions()
         and not call.session.finished,
     }

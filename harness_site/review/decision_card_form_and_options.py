@@ -12,9 +12,9 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
 from harness_site.core import formatting
 from harness_site.core.money_amounts_in_call_arguments import find_visible_amount
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.review import decision_effect_texts, edited_and_original_arguments
+from harness_site.review import argument_edit_parsing_and_originals, decision_effect_texts
 from harness_site.review.decision_options import (
     APPROVAL_OF_SEVERAL,
     EDIT_FOR_SEVERAL,
@@ -27,7 +27,7 @@ from harness_site.review.decision_options import (
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.question_choices import is_question_text_alone
 from harness_site.review.selectors.decision_card_queries import can_text_be_offered_as_reason
-from harness_site.sessions.selectors.multi_person_approvals import Agreement
+from harness_site.sessions.selectors.multi_person_decisions import Agreement
 
 #: Key of the reasons that are offered as long as no answer is chosen, and their class on the page.
 NO_ANSWER: Final = "no-answer"
@@ -42,7 +42,9 @@ def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm 
         answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
         initial = {
             "revision": call.revision,
-            "args": edited_and_original_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order),
+            "args": argument_edit_parsing_and_originals.format_masked_arguments_if_editable(
+                call.args_json_in_caller_order
+            ),
             "answer": answer,
         }
         return ApprovalForm(initial=initial, call=call)
@@ -129,7 +131,7 @@ def _adapt_approve_option_to_call(
     if missing:
         summary = _("One of the %(needed)s approvals that it needs.") % {"needed": needed}
         return replace(option, does=APPROVAL_OF_SEVERAL.does, summary=summary)
-    if edited_and_original_arguments.has_masked_arguments(call):
+    if argument_edit_parsing_and_originals.has_masked_arguments(call):
         return replace(option, summary=_("The call runs with the unmasked values."))
     if needed > 1:
         summary = _("The last of %(needed)s approvals. The call runs.") % {"needed": needed}
@@ -184,7 +186,7 @@ def _preview_effects_by_kind_or_error(
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
     if (
         kind == DecisionKind.EDIT
-        and edited_and_original_arguments.format_masked_arguments_if_editable(call.args) is None
+        and argument_edit_parsing_and_originals.format_masked_arguments_if_editable(call.args) is None
     ):
         return False
     if kind == DecisionKind.EDIT and is_question_text_alone(call):

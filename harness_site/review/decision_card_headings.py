@@ -11,14 +11,14 @@ from django.utils.translation import gettext_lazy, ngettext
 from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.review.question_choices import find_question_choice_of_decision
 from harness_site.review.selectors import decision_card_queries
 from harness_site.review.what_reader_may_decide_and_has_decided import (
     find_last_own_decision_on_current_arguments,
     is_overdue,
 )
-from harness_site.sessions.selectors.multi_person_approvals import Agreement
+from harness_site.sessions.selectors.multi_person_decisions import Agreement
 
 #: Headings of the decisions that end the wait for a person; that of an approval depends on the status of the call.
 _DECIDED: Final[dict[str, Promise]] = {

@@ -12,9 +12,9 @@ from checkpoints.enums import CallStatus, DecisionKind, RunStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.resume import resume_preview
 from checkpoints.store.database_client_state import Store
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.review.decision_options import list_answer_options
-from harness_site.sessions.selectors.multi_person_approvals import Agreement
+from harness_site.sessions.selectors.multi_person_decisions import Agreement
 
 #: Decisions after which a call runs.
 APPROVING_KINDS = frozenset({DecisionKind.APPROVE, DecisionKind.APPROVE_RERUN})

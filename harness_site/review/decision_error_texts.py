@@ -29,7 +29,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from harness_site.core import formatting, status_and_decision_labels
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.review.decision_effect_texts import advise_after_used_decision
 from harness_site.review.decision_options import APPROVALS
 from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import ProbeRequest

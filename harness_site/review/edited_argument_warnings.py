@@ -20,7 +20,7 @@ from harness_site.core.money_amounts_in_call_arguments import (
     parse_amount_argument,
 )
 from harness_site.core.rendering import json_tree
-from harness_site.review.totals_of_list_rows import list_sums_of_same_columns, parse_number
+from harness_site.review.row_sums_in_call_arguments import list_sums_of_same_columns, parse_number
 
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
 _THREE_DECIMAL_PLACES: Final = re.compile(r"\.\d{3}")

@@ -21,7 +21,7 @@ from harness_site.core.masking.masker import (
     use_masking_rules_with_extra_values,
 )
 from harness_site.core.money_amounts_in_call_arguments import GROUPED_NUMBER
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 #: Largest number of rows that can be found.
 MOST_FOUND: Final = 100

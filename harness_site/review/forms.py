@@ -23,9 +23,9 @@ from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.masked_url_parameters import compute_keyed_fingerprint_of_digest
 from harness_site.core.masking.masker import mask_json_value, mask_text
-from harness_site.review import argument_form_fields, edited_and_original_arguments
+from harness_site.review import argument_edit_parsing_and_originals, argument_form_fields
 from harness_site.review.argument_field_groups import ArgumentGroup, group_argument_fields
-from harness_site.review.argument_field_places import RowState
+from harness_site.review.argument_field_paths import RowState
 from harness_site.review.argument_form_fields import ArgumentField
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.review.edited_argument_warnings import ArgumentWarning, list_argument_warnings
@@ -279,20 +279,20 @@ class ApprovalForm(DecisionForm):
                 return
         try:
             text = self._compose_typed_json_of_fields() if by_field else text
-            self.changed = edited_and_original_arguments.parse_and_unmask_edited_arguments(text, self.call.args)
-            digest = edited_and_original_arguments.compute_arguments_digest(self.changed)
+            self.changed = argument_edit_parsing_and_originals.parse_and_unmask_edited_arguments(text, self.call.args)
+            digest = argument_edit_parsing_and_originals.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint_of_digest(digest)
-            original = edited_and_original_arguments.load_arguments_before_edits(self.call)
+            original = argument_edit_parsing_and_originals.load_arguments_before_edits(self.call)
             current = formatting.parse_json_or_text(self.call.args_json_in_caller_order)
             self.differences = list_value_differences(current, self.changed, as_stored=True)
             self.differences_from_original = list_value_differences(original, self.changed, as_stored=True)
             self.argument_warnings = list_argument_warnings(original, self.changed)
-        except edited_and_original_arguments.InvalidArgumentText as error:
+        except argument_edit_parsing_and_originals.InvalidArgumentText as error:
             self.add_error("args", str(error))
         except InvalidInput as error:
             self.add_error("args", error.detail)
         else:
-            if digest == edited_and_original_arguments.compute_arguments_digest(
+            if digest == argument_edit_parsing_and_originals.compute_arguments_digest(
                 formatting.parse_json_or_text(self.call.args)
             ):
                 self.is_unchanged = True
@@ -372,7 +372,8 @@ class ApprovalForm(DecisionForm):
     def stored_arguments_text(self) -> str:
         """The arguments of the call as masked JSON, before any typing; empty if they cannot be edited."""
         return (
-            edited_and_original_arguments.format_masked_arguments_if_editable(self.call.args_json_in_caller_order) or ""
+            argument_edit_parsing_and_originals.format_masked_arguments_if_editable(self.call.args_json_in_caller_order)
+            or ""
         )
 
     @property
@@ -401,8 +402,8 @@ class ApprovalForm(DecisionForm):
         """Return whether the arguments of a call, which was loaded after the edit, are those of this edit."""
         stored = formatting.parse_json_or_text(call.args)
         return bool(
-            edited_and_original_arguments.compute_arguments_digest(stored)
-            == edited_and_original_arguments.compute_arguments_digest(self.changed)
+            argument_edit_parsing_and_originals.compute_arguments_digest(stored)
+            == argument_edit_parsing_and_originals.compute_arguments_digest(self.changed)
         )
 
     @property
@@ -427,7 +428,7 @@ def discard_typed_arguments(data: QueryDict, call: ToolCall) -> None:
     """Remove the arguments that were typed from submitted data: its form has those of the call again."""
     for name in [name for name in data if name.startswith("argument-") or name in {"shown", "written_as"}]:
         del data[name]
-    stored = edited_and_original_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order)
+    stored = argument_edit_parsing_and_originals.format_masked_arguments_if_editable(call.args_json_in_caller_order)
     data["args"] = stored or ""
     data["written_as"] = "fields"
 
@@ -440,7 +441,7 @@ def keep_only_changed_arguments(data: QueryDict, call: ToolCall, before: str) ->
     sent = data.copy()
     text = sent.get("args", "")
     is_text_changed = formatting.parse_json_or_text(text) != formatting.parse_json_or_text(
-        edited_and_original_arguments.format_masked_arguments_if_editable(before) or ""
+        argument_edit_parsing_and_originals.format_masked_arguments_if_editable(before) or ""
     )
     earlier_fields = argument_form_fields.build_argument_fields(before, {name: str(sent[name]) for name in sent})
     changed = {(field.kind == "rows", field.place.path): field.typed for field in earlier_fields if field.is_changed}

@@ -7,7 +7,7 @@ from typing import Final
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
+from harness_site.core.rendering.safe_display_text import reveal_hidden_characters
 from harness_site.core.similar_words import find_most_similar_word_or_empty
 
 _TRAILING_COMMA: Final = _("This is not JSON: remove the comma at line {line}, column {column}.")

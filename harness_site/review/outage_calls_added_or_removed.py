@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind
 from checkpoints.models import Decision
 from harness_site.accounts.models import Membership
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.review.selectors.outage_groups import PAGE
 
 

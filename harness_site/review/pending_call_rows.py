@@ -36,7 +36,7 @@ from harness_site.core.money_amounts_in_call_arguments import (
     sum_amounts_in_one_currency,
 )
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,
@@ -53,8 +53,8 @@ from harness_site.review.selectors.comment_counts_and_last_authors import Commen
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import ChangesOfWaitingCall
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.usual_amounts import UnusualAmount, UsualAmounts
-from harness_site.sessions.selectors.multi_person_approvals import Agreement
-from harness_site.sessions.session_and_call_urls import SessionLinks
+from harness_site.sessions.selectors.multi_person_decisions import Agreement
+from harness_site.sessions.session_and_call_links import SessionLinks
 from harness_site.templatetags.harness_tags import (
     build_filter_url,
     lowercase_label_in_sentence,

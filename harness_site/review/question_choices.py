@@ -10,7 +10,7 @@ from checkpoints.enums import DecisionKind
 from checkpoints.models import Decision, ToolCall
 from harness_site.core import formatting
 from harness_site.core.masking.masker import mask_json_value
-from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
+from harness_site.core.rendering.safe_display_text import reveal_hidden_characters
 
 _LIST_NAMES: Final = ("options", "choices")
 #: Names of a JSON schema of the answer in the value of a question.

@@ -10,8 +10,8 @@ from checkpoints.exceptions import CheckpointsError, InvalidInput, StaleRevision
 from checkpoints.models import ToolCall
 from checkpoints.store.database_client_state import Store
 from harness_site.review import evidence_files
+from harness_site.review.argument_edit_parsing_and_originals import load_original_arguments_to_restore_or_none
 from harness_site.review.decision_options import find_answer_name_or_empty
-from harness_site.review.edited_and_original_arguments import load_original_arguments_to_restore_or_none
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.restore_masked_results import (
     restore_masked_result_or_refuse_mask,

@@ -6,7 +6,7 @@ from checkpoints.calls.tool_result_and_verify_answer_types import LANDED_WITHOUT
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Decision, LateResult, ToolCall
 from harness_site.core.masking.masker import MASK
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 
 def restore_masked_result_or_refuse_mask(call: ToolCall, typed: str) -> str:

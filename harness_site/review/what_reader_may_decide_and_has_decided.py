@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Decision, ToolCall
+from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.review.selectors import pending_calls_by_eligible_decider
-from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
+from harness_site.sessions.selectors.multi_person_decisions import Agreement, list_incomplete_agreements
 
 
 def is_overdue(call: ToolCall) -> bool:

@@ -8,7 +8,7 @@ from checkpoints.enums import Role
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review.what_reader_may_decide_and_has_decided import has_agreement_of_person, may_member_decide_call
-from harness_site.sessions.selectors.multi_person_approvals import Agreement
+from harness_site.sessions.selectors.multi_person_decisions import Agreement
 
 
 def explain_why_reader_cannot_decide(call: ToolCall, agreements: Sequence[Agreement], reader: Membership) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.db.models import Expression, F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from checkpoints.formats import exact_amounts
+from checkpoints.formats import money_amount_codec
 from checkpoints.models import Checkpoint, Session
 from checkpoints.store.version_state_types import count_total_tokens
 
@@ -72,6 +72,6 @@ def _read_tokens_and_cost_of_version(version: Checkpoint | None) -> tuple[int, D
     if version is None:
         return 0, Decimal()
     try:
-        return count_total_tokens(version.usage), exact_amounts.round_amount_to_millionth(version.budget_spent_usd)
+        return count_total_tokens(version.usage), money_amount_codec.round_amount_to_millionth(version.budget_spent_usd)
     except (ValueError, AttributeError, InvalidOperation, RecursionError):
         return 0, Decimal()

@@ -6,7 +6,7 @@ Pages show days of the reader's time zone, which begin between two hours of a da
 from datetime import datetime, timedelta
 from typing import Final
 
-from harness_site.search.add_call_and_decision_sums import get_utc_day_start
+from harness_site.search.hourly_call_and_decision_sums import get_utc_day_start
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 
 #: The longest period of a page, that of the same length before it, and a day for the time zone.

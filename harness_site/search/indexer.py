@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from checkpoints.db import clock
 from checkpoints.models import ToolCall
-from harness_site.search import add_call_and_decision_sums, index_writer, texts_to_index
+from harness_site.search import hourly_call_and_decision_sums, index_writer, texts_to_index
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import DecisionSums, Fact, Kind, Passage, Progress, ToolSums
 from harness_site.search.reopen_indexed_calls_of_withdrawn_decisions import reopen_indexed_calls_of_withdrawn_decisions
@@ -231,11 +231,11 @@ def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[I
     if kind == Kind.CALL:
         texts = _mark_texts_of_changed_calls_open(texts)
     elif kind == Kind.DECISION:
-        add_call_and_decision_sums.add_tallies_to_hour_and_day_sums(
+        hourly_call_and_decision_sums.add_tallies_to_hour_and_day_sums(
             reopen_indexed_calls_of_withdrawn_decisions(batch.keys)
         )
     index_writer.index_texts(kind, texts)
-    add_call_and_decision_sums.add_tallies_to_hour_and_day_sums(text.tally for text in texts if text.tally)
+    hourly_call_and_decision_sums.add_tallies_to_hour_and_day_sums(text.tally for text in texts if text.tally)
 
 
 def _mark_texts_of_changed_calls_open(texts: list[IndexedText]) -> list[IndexedText]:

@@ -13,7 +13,7 @@ from django.db.models import F, Max, QuerySet
 
 from checkpoints.db.decompressed_text_sql import StoredSize
 from checkpoints.models import Checkpoint, Decision, Message, ToolCall
-from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
+from harness_site.core.rendering.safe_display_text import strip_markdown_marks
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.text_extraction import extract_masked_message_text_without_calls, find_call_ids_in_message

@@ -219,7 +219,7 @@ class ToolSums(Sums):
 class DecisionSums(Sums):
     """Number of final decisions of people about calls of one agent that came after about the same waiting time.
 
-    `wait` is the number of a class of waiting times, see `add_call_and_decision_sums.convert_seconds_to_wait_class`.
+    `wait` is the number of a class of waiting times, see `hourly_call_and_decision_sums.convert_seconds_to_wait_class`.
     """
 
     agent = models.CharField(max_length=200, blank=True)

@@ -1,7 +1,7 @@
 """Models of sessions from what their versions store, and the part of a session's cost that each model has.
 
 A loop names its model in the usage of a version (`model`, or the keys of `by_model`), in a snapshot, or in the details
-of a phase. Messages that name one are read by `message_project_and_model_facts`.
+of a phase. Messages that name one are read by `message_project_branch_and_model`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from checkpoints.enums import Phase
-from checkpoints.formats import exact_amounts, parse_json
+from checkpoints.formats import money_amount_codec, parse_json
 from checkpoints.formats.token_counts import MAX_MODELS, parse_token_counts
 from checkpoints.models import Checkpoint
 from harness_site.core.hidden_characters import make_text_for_column
@@ -153,7 +153,7 @@ def _parse_cost(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         return None
     try:
-        amount = exact_amounts.round_amount_to_millionth(str(value))
+        amount = money_amount_codec.round_amount_to_millionth(str(value))
     except (ValueError, InvalidOperation):
         return None
     return amount if amount >= 0 else None

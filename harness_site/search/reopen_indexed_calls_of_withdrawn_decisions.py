@@ -13,7 +13,7 @@ from django.db.models import BooleanField, F, OuterRef, QuerySet, Subquery, Valu
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.formats.shell_command_exit_codes import find_exit_code
 from checkpoints.models import Decision, ToolCall
-from harness_site.search.add_call_and_decision_sums import Tally, build_tally_of_settled_call
+from harness_site.search.hourly_call_and_decision_sums import Tally, build_tally_of_settled_call
 from harness_site.search.models import Kind, Passage
 
 #: Decisions that can be withdrawn and settle a call that counts in the sums, with the status of that call.

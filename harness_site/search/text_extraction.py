@@ -21,7 +21,7 @@ from checkpoints.formats.parse_message_parts import (
 )
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.decision import ARGS_BEFORE_EDIT, get_args_json_before_edit
-from checkpoints.models.tool_call import INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_TOOL
 from harness_site.core.call_sentences import (
     build_masked_call_sentence,
     does_sentence_describe_call,

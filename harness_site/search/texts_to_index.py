@@ -20,12 +20,12 @@ from harness_site.accounts import load_masking_rules, session_secrets_from_call_
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking import masker
 from harness_site.search import (
-    add_call_and_decision_sums,
-    message_project_and_model_facts,
-    session_active_hour_facts,
+    hourly_call_and_decision_sums,
+    message_project_branch_and_model,
+    sessions_by_active_hour,
     text_extraction,
 )
-from harness_site.search.add_call_and_decision_sums import Tally
+from harness_site.search.hourly_call_and_decision_sums import Tally
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Kind, Problem, Trait
 from harness_site.search.text_extraction import ExtractedText
@@ -121,11 +121,11 @@ def load_texts_to_index(kind: Kind, keys: list[int]) -> list[IndexedText]:
     """Load the texts of these rows in the order of their keys."""
     rows: QuerySet[Any] = SOURCES[kind]._default_manager.filter(pk__in=keys).annotate(read_for=F(_WORKSPACE[kind]))
     if kind is Kind.CALL:
-        rows = rows.annotate(is_answered=add_call_and_decision_sums.ANSWERED_CALLS)
+        rows = rows.annotate(is_answered=hourly_call_and_decision_sums.ANSWERED_CALLS)
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
     if kind is Kind.DECISION:
-        loaded = add_call_and_decision_sums.replace_call_start_times_by_approval_request_times(loaded)
+        loaded = hourly_call_and_decision_sums.replace_call_start_times_by_approval_request_times(loaded)
     for row in loaded:
         by_workspace[row.read_for].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
@@ -176,8 +176,8 @@ def _get_truncation_problem(extract: ExtractedText) -> Problem | None:
 def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_masked_message_text(row.body, row.message_id)
     facts = (
-        *session_active_hour_facts.build_active_hour_facts(row.created_at),
-        *message_project_and_model_facts.extract_project_and_model_facts_of_message(row.body),
+        *sessions_by_active_hour.build_active_hour_facts(row.created_at),
+        *message_project_branch_and_model.extract_project_and_model_facts_of_message(row.body),
     )
     return IndexedText(
         row.session_id,
@@ -206,16 +206,16 @@ def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
         facts=(
             (Trait.TOOL, row.tool),
             *interrupted,
-            *session_active_hour_facts.build_active_hour_facts(row.issued_at, row.settled_at),
+            *sessions_by_active_hour.build_active_hour_facts(row.issued_at, row.settled_at),
         ),
-        tally=None if still_open else add_call_and_decision_sums.build_tally_of_settled_call(workspace, row),
+        tally=None if still_open else hourly_call_and_decision_sums.build_tally_of_settled_call(workspace, row),
         problem=_get_truncation_problem(extract),
     )
 
 
 def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
     by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
-    facts = (*by, *session_active_hour_facts.build_active_hour_facts(row.created_at))
+    facts = (*by, *sessions_by_active_hour.build_active_hour_facts(row.created_at))
     extract = text_extraction.extract_masked_decision_text(row)
     return IndexedText(
         row.session_id,
@@ -224,14 +224,14 @@ def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
         row.created_at,
         extract.text,
         facts=facts,
-        tally=add_call_and_decision_sums.build_wait_tally_if_decided_by_person(workspace, row),
+        tally=hourly_call_and_decision_sums.build_wait_tally_if_decided_by_person(workspace, row),
         problem=_get_truncation_problem(extract),
     )
 
 
 def _build_indexed_session(row: Any, workspace: int) -> IndexedText:
     labels = tuple((Trait.LABEL, replace_unencodable_characters(label)) for label in deserialize_labels(row.labels))
-    facts = (*labels, *session_active_hour_facts.build_active_hour_facts(row.created_at))
+    facts = (*labels, *sessions_by_active_hour.build_active_hour_facts(row.created_at))
     extract = text_extraction.extract_masked_session_text(row)
     return IndexedText(
         row.pk,

@@ -13,8 +13,8 @@ import h11
 from django.conf import settings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from harness_site.serving.access_log import AccessLog
 from harness_site.serving.server_limits_from_environment import ServerLimits
+from harness_site.serving.uvicorn_access_log import AccessLog
 
 
 class ResponseJoiner(h11.Connection):

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from checkpoints.models import Checkpoint, Decision, Message, Run, Session, ToolCall
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.session_formatting import format_count
 
 #: Longest name of a record, in characters.

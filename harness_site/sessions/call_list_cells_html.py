@@ -7,7 +7,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead

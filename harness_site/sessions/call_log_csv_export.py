@@ -18,7 +18,7 @@ from harness_site.core.masking.masker import (
     use_masking_rules_with_extra_values,
 )
 from harness_site.core.rendering import json_tree
-from harness_site.core.rendering.mask_and_shorten_text import shorten_text
+from harness_site.core.rendering.safe_display_text import shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records
 from harness_site.sessions.selectors.call_records import CallDecision, CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall

@@ -25,7 +25,7 @@ from harness_site.core.masking.masker import (
     use_masking_rules_with_extra_values,
 )
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,
@@ -33,7 +33,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
-from harness_site.sessions.session_and_call_urls import SessionLinks
+from harness_site.sessions.session_and_call_links import SessionLinks
 from harness_site.sessions.tool_views import file_change_parsing, file_edits
 from harness_site.sessions.tool_views.diff_lines import count_added_and_removed_lines
 from harness_site.sessions.tool_views.tool_view_registry import list_view_builders_of_tool

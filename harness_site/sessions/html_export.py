@@ -18,9 +18,9 @@ from checkpoints.db import clock
 from checkpoints.integrity import verify_session_rows
 from harness_site.core.formatting import write_dates_and_offsets_with_times
 from harness_site.core.masking import masker
-from harness_site.sessions.selectors import conversation_window, events_and_decisions, version_list
+from harness_site.sessions.selectors import conversation_window, session_history, version_list
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
-from harness_site.sessions.selectors.events_and_decisions import HistoryPage
+from harness_site.sessions.selectors.session_history import HistoryPage
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
 
@@ -146,7 +146,7 @@ def _generate_html_of_session(
     )
     yield render_to_string("sessions/offline/plan.html", {"head": head, "version": version, "printed": printed})
     for page in _iterate_history_pages(session.pk):
-        shared |= {"takers": events_and_decisions.load_takeover_runs_by_lost_run_name(session.pk, page)}
+        shared |= {"takers": session_history.load_takeover_runs_by_lost_run_name(session.pk, page)}
         for row in page.rows:
             yield render_to_string("sessions/parts/history_item.html", {**shared, "row": row})
     yield render_to_string("sessions/offline/end.html")
@@ -160,10 +160,10 @@ def _format_utc_offset(moment: datetime) -> str:
 
 def _iterate_history_pages(session_pk: int) -> Iterator[HistoryPage]:
     """Yield all pages of the history, newest first."""
-    page = events_and_decisions.load_history_page(session_pk)
+    page = session_history.load_history_page(session_pk)
     yield page
     while page.before is not None:
-        page = events_and_decisions.load_history_page(session_pk, before=page.before)
+        page = session_history.load_history_page(session_pk, before=page.before)
         yield page
 
 

@@ -21,7 +21,7 @@ from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
 from checkpoints.formats.tool_definition_name import get_name_of_tool_definition_or_empty
 from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_formatting
 from harness_site.sessions.previewed_text_and_json_html import render_foldable_message_text
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry

@@ -10,11 +10,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.search.load_search_hits import SearchHit
 from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions.session_and_call_urls import SessionLinks
+from harness_site.sessions.session_and_call_links import SessionLinks
 from harness_site.sessions.session_formatting import format_count, format_role_name
 from harness_site.templatetags.harness_tags import render_time
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from checkpoints.formats import parse_json
-from checkpoints.importers.imported_session_rows import MIRROR_FORMAT
+from checkpoints.importers.imported_session_and_run import MIRROR_FORMAT
 from checkpoints.models import Session
 from checkpoints.sessions.mark_or_require_session_framework import get_framework
 

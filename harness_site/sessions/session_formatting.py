@@ -22,7 +22,7 @@ from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidde
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_secret_fields_only, mask_text
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.json_tree import dump_json_for_display, quote_ambiguous_text_except_amount
-from harness_site.core.rendering.mask_and_shorten_text import (
+from harness_site.core.rendering.safe_display_text import (
     cut_text_to_preview,
     format_byte_size,
     get_byte_size,

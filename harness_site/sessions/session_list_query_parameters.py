@@ -15,8 +15,8 @@ from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, Sort
 from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.search import passage_search, session_active_hour_facts
-from harness_site.search.add_call_and_decision_sums import DECIDING_PEOPLE
+from harness_site.search import passage_search, sessions_by_active_hour
+from harness_site.search.hourly_call_and_decision_sums import DECIDING_PEOPLE
 from harness_site.search.models import Fact, Kind, Trait
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors import session_list_pages
@@ -202,7 +202,7 @@ def _build_decision_lost_run_and_activity_conditions(workspace: int, query: Quer
         conditions.append(
             # When a session from a transcript without times was active is unknown; that of its import is no activity.
             Q(
-                pk__in=session_active_hour_facts.query_sessions_active_between(workspace, times.since, times.until),
+                pk__in=sessions_by_active_hour.query_sessions_active_between(workspace, times.since, times.until),
                 **session_list_pages.HAS_TIMES,
             )
         )

@@ -19,10 +19,10 @@ from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters_and_sorting import Sort
 from harness_site.core import formatting
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
-from harness_site.sessions.session_and_call_urls import SessionLinks
+from harness_site.sessions.session_and_call_links import SessionLinks
 from harness_site.sessions.session_formatting import (
     format_copied_cost_briefly,
     format_count,

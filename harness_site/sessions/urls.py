@@ -5,13 +5,13 @@ from harness_site.sessions.subagent_tree.views import show_tree
 from harness_site.sessions.timeline import views
 from harness_site.sessions.touched_files.views import show_touched_files
 from harness_site.sessions.views import (
+    edit_session_labels,
     fork_session,
     message_media,
     quarantine_release,
     session_and_list_exports,
     session_call_list_and_call_page,
-    session_events_and_decisions,
-    session_labels,
+    session_history_page,
     session_list,
     session_plan,
     session_workflows_and_agent_calls,
@@ -24,7 +24,7 @@ app_name = "harness_sessions"
 urlpatterns = [
     path("", session_list.list_sessions, name="sessions"),
     path("export/", session_and_list_exports.export_session_list, name="sessions-export"),
-    path("labels/", session_labels.edit_labels_of_sessions, name="session-labels"),
+    path("labels/", edit_session_labels.edit_labels_of_sessions, name="session-labels"),
     path("find/", session_list.redirect_to_session_by_id, name="session-find"),
     path("<int:pk>/", transcript_pages.show_transcript, name="session"),
     path("<int:pk>/messages/<int:position>/", transcript_pages.show_message, name="session-message"),
@@ -49,5 +49,5 @@ urlpatterns = [
     path("<int:pk>/costs/", show_costs, name="session-costs"),
     path("<int:pk>/subagents/", show_tree, name="session-subagents"),
     path("<int:pk>/plan/", session_plan.show_plan, name="plan"),
-    path("<int:pk>/history/", session_events_and_decisions.show_session_history, name="session-audit"),
+    path("<int:pk>/history/", session_history_page.show_session_history, name="session-audit"),
 ]

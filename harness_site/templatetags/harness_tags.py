@@ -53,7 +53,7 @@ from harness_site.core.masking.masker import (
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import mask_and_dump_json
-from harness_site.core.rendering.mask_and_shorten_text import (
+from harness_site.core.rendering.safe_display_text import (
     mask_and_reveal_hidden,
     mask_output_and_reveal_hidden,
     shorten_text_in_middle,

@@ -215,7 +215,7 @@ def observe(address: str, token: str, part: str, session_id: str) -> dict[str, A
     """Return what has to be the same at the end, whatever happened before."""
     with patch("checkpoints.remote.transport.PAUSES", PAUSES), SyncCheckpointer(address, token=token) as cp:
         seen: dict[str, Any] = {}
-        store: Any = cp.client_state
+        store: Any = cp.checkpointer_state
         for ending in SESSIONS[part]:
             name = session_id + ending
             latest: dict[str, Any] = cp.load_latest(name) or {}

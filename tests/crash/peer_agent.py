@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import SyncCheckpointer, exceptions
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.models import PeerCall as PeerCallRow
 from checkpoints.models import Workspace
 from checkpoints.peers import Join, Notice, PeerCall, TakenTask

@@ -268,7 +268,7 @@ MUTATIONS = [
     ),
     Mutation(
         "two requests of one process do not share a run",
-        "checkpoints/store/client_state.py",
+        "checkpoints/store/checkpointer_state.py",
         "            return self._handles.setdefault(session_id, handle) is handle\n",
         "            return True\n",
         f"{TESTS}/sessions/test_session_handle.py::test_session_has_one_open_handle_at_a_time",

@@ -16,8 +16,8 @@ from checkpoints import SyncCheckpointer, ValueCodec, guard
 from checkpoints.framework_states import state_store
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.models import AuditEvent, Blob, Session
-from checkpoints.peers.call_join_and_pause_types import Join as JoinRequest
-from checkpoints.peers.call_join_and_pause_types import PeerCall as PeerRequest
+from checkpoints.peers.agent_call_and_result_types import Join as JoinRequest
+from checkpoints.peers.agent_call_and_result_types import PeerCall as PeerRequest
 from checkpoints.sessions import take_and_release_ownership
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, plain
 from tests.property.test_hot_statements import Player, actions

@@ -8,7 +8,7 @@ from typing import Any
 
 from checkpoints import SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.sansio import Flow, Step, Transact
+from checkpoints.sync_and_async_flow_runners import Flow, Step, Transact
 from tests.property.state_model import DONE, OPERATIONS, Attempt
 
 

@@ -26,8 +26,8 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, Session, ToolCall, Workspace
-from checkpoints.sansio import Invoke, Sleep, Step
-from checkpoints.store.client_state import is_client_state_with_token_alive
+from checkpoints.store.checkpointer_state import is_client_state_with_token_alive
+from checkpoints.sync_and_async_flow_runners import Invoke, Sleep, Step
 from checkpoints.tools.dispatch_registered_call import dispatch_call_flow
 from checkpoints.tools.run_call_and_record_outcome import WaitOptions
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model

@@ -28,7 +28,7 @@ from tests.support.processes import import_function, run_as_child
 ORDER_BYTES = 65_536
 #: Modules that each child would otherwise import when it opens its database.
 EARLY = (
-    "checkpoints.aio",
+    "checkpoints.async_client",
     "checkpoints.sync_client",
     "checkpoints.database_backend.database_client_backend",
     "django.core.management.commands.migrate",

@@ -1,6 +1,6 @@
 """Claude Agent SDK: a store of its sessions, and hooks for its tools. Needs the extra `claude`."""
 
-from checkpoints.adapters.framework_versions import require_version
+from checkpoints.adapters.require_framework_version import require_version
 
 require_version("claude-agent-sdk", at_least=(0, 2, 187), below=(0, 3))
 

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey, build_line_key_or_empty
 from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
-from checkpoints.calls import call_queries, call_seals
+from checkpoints.calls import call_queries, raw_sql_call_seals
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
 from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
@@ -27,22 +27,22 @@ from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import ResultPart
 from checkpoints.framework_states import state_store, write_cached_session_in_one_statement
 from checkpoints.framework_states.write_cached_session_in_one_statement import CachedSession
-from checkpoints.importers import imported_session_rows
+from checkpoints.importers import imported_session_and_run
 from checkpoints.importers.claude_code import transcript_reader
 from checkpoints.importers.claude_code.transcript_reader import ClaudeCodeReader
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
+from checkpoints.importers.imported_session_and_run import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.importers.transcript_reader_interface_and_builder import ImportContext, TranscriptFormat
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.sessions.mark_or_require_session_framework import get_framework
 from checkpoints.sessions.new_session_fields import FRAMEWORK_MARK, NewSessionFields
-from checkpoints.store.client_state import OwnedSession, TranscriptHead
+from checkpoints.store.checkpointer_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.versions import save_version
-from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
+from checkpoints.versions.opaque_bytes_as_message_differences import StoredMessage
 from checkpoints.versions.save_version import VersionToWrite
 
 AGENT_NAME: Final = transcript_reader.AGENT_NAME
@@ -363,7 +363,7 @@ class ReadableTranscriptWriter(ImportWriter):
         number = _READ_RUN_NUMBER if row.forked_from_id is None else _READ_RUN_NUMBER - 1
         run = Run.objects.using(self.store.using).filter(session=row, number=number).first()
         if run is None:
-            run = imported_session_rows.build_import_run(row, number, row.created_at)
+            run = imported_session_and_run.build_import_run(row, number, row.created_at)
             run.save(using=self.store.using, force_insert=True)
         return run
 
@@ -414,7 +414,9 @@ class ReadableTranscriptWriter(ImportWriter):
         for turn in turns:
             results = turn.new_result_counts - _count_placeholder_results_by_call_id(turn)
             rows = self._list_pks_of_answered_calls(row, results) if results else []
-            answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
+            answered = raw_sql_call_seals.compute_answered_call_seals(
+                self.store.using, owned_session, rows, head.version + 1
+            )
             answered.difference += difference
             difference = 0
             self._written.extend(
@@ -487,7 +489,7 @@ class ReadableTranscriptWriter(ImportWriter):
         """Build the columns that describe the session; empty if none of them has changed."""
         if self._row is not None and (framework := get_framework(self._row)):  # a session without a mark gets none
             self.origin.metadata[FRAMEWORK_MARK] = framework
-        columns = imported_session_rows.build_transcript_derived_columns(self.origin, end, "agent", "labels")
+        columns = imported_session_and_run.build_transcript_derived_columns(self.origin, end, "agent", "labels")
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 
 
@@ -508,7 +510,7 @@ def _advance_owned_session_in_memory(
 ) -> None:
     """Let the run of this client go on from a version that was written beside it."""
     owned_session.head, owned_session.sealed_head = head, None
-    call_seals.forget_sealed_calls(owned_session, answered_rows)
+    raw_sql_call_seals.forget_sealed_calls(owned_session, answered_rows)
     owned_session.operations.drop_answered_operations(results)
     for call_id in results:
         owned_session.open_calls.pop(call_id, None)

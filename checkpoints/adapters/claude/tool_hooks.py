@@ -33,13 +33,13 @@ from checkpoints.adapters.claude.calls_between_hooks import (
 )
 from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME, FRAMEWORK
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
-from checkpoints.adapters.claude.subagent_session_claims import SubagentSessionClaims
+from checkpoints.adapters.claude.subagent_claims_and_repeated_calls import SubagentSessionClaims
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import run_on_thread
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import ApprovalRequired, CheckpointerClosed, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields

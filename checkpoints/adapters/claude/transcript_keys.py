@@ -12,8 +12,8 @@ from typing import Any, Final
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
-from checkpoints.ids import validate_id
-from checkpoints.importers.imported_session_rows import make_valid_session_id
+from checkpoints.generate_and_validate_ids import validate_id
+from checkpoints.importers.imported_session_and_run import make_valid_session_id
 
 _SUBAGENT_PATTERN: Final = re.compile(r"subagents/(agent-[^/]+)")
 _GROUP_LENGTH: Final = 255

@@ -1,6 +1,6 @@
 """Google ADK: a session service, and a plugin that guards tools. Needs the extra `google-adk`."""
 
-from checkpoints.adapters.framework_versions import require_version
+from checkpoints.adapters.require_framework_version import require_version
 
 require_version("google-adk", at_least=(2, 13), below=(2, 14))
 

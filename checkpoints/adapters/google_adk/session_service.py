@@ -25,17 +25,17 @@ from pydantic_core import to_jsonable_python
 from checkpoints.adapters.google_adk import event_conversion
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import (
-    durable_message_list,
+    framework_json_documents,
+    message_list_without_lease,
     remove_and_copy_states,
-    session_documents,
     write_transcript_version,
 )
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Checkpoint
 from checkpoints.models import Session as SessionRow
 from checkpoints.sessions import create_finish_release
@@ -329,7 +329,7 @@ class HarnessSessionService(BaseSessionService):
 
         def append_under_claims_lock() -> bool:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(harness_session_id):
-                return durable_message_list.try_append_to_cached_session(
+                return message_list_without_lease.try_append_to_cached_session(
                     self.client.store,
                     harness_session_id,
                     NewSessionFields(title, session.app_name, framework=FRAMEWORK_NAME),
@@ -460,12 +460,12 @@ class HarnessSessionService(BaseSessionService):
         return self._find_time_of_last_event(row) > session.last_update_time
 
     def _find_time_of_last_event(self, row: SessionRow) -> float:
-        newest = durable_message_list.list_messages_of_newest_version(self.client.store, row.session_id, 1)
+        newest = message_list_without_lease.list_messages_of_newest_version(self.client.store, row.session_id, 1)
         events = event_conversion.decode_messages(newest)
         return events[0].timestamp if events else row.created_at.timestamp()
 
     def _load_newest_event_id(self, harness_session_id: str) -> str | None:
-        newest = durable_message_list.list_messages_of_newest_version(self.client.store, harness_session_id, 1)
+        newest = message_list_without_lease.list_messages_of_newest_version(self.client.store, harness_session_id, 1)
         return event_conversion.decode_messages(newest)[0].id if newest else None
 
     def _load_and_merge_shared_states(self, app_name: str, user_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -476,7 +476,7 @@ class HarnessSessionService(BaseSessionService):
     def _build_document_of_fork(self, row: SessionRow, app_name: str, user_id: str, session_id: str) -> dict[str, Any]:
         """Return the document of a session that has none, because it was forked outside ADK."""
         events = event_conversion.decode_messages(
-            durable_message_list.list_messages_of_newest_version(self.client.store, row.session_id)
+            message_list_without_lease.list_messages_of_newest_version(self.client.store, row.session_id)
         )
         return _build_document_from_events(app_name, user_id, session_id, events)
 
@@ -489,14 +489,16 @@ class HarnessSessionService(BaseSessionService):
         )
 
     def _load_document(self, harness_session_id: str) -> dict[str, Any] | None:
-        found = session_documents.load_document(self.client.store, harness_session_id, _FRAMEWORK, _SESSION)
+        found = framework_json_documents.load_document(self.client.store, harness_session_id, _FRAMEWORK, _SESSION)
         return None if found is None else dict(found)
 
     def _save_document(self, row: SessionRow, document: Mapping[str, Any]) -> None:
-        session_documents.save_document(self.client.store, row, _FRAMEWORK, _SESSION, dict(document))
+        framework_json_documents.save_document(self.client.store, row, _FRAMEWORK, _SESSION, dict(document))
 
     def _load_shared_state(self, harness_session_id: str) -> dict[str, Any]:
-        return dict(session_documents.load_document(self.client.store, harness_session_id, _FRAMEWORK, _SHARED) or {})
+        return dict(
+            framework_json_documents.load_document(self.client.store, harness_session_id, _FRAMEWORK, _SHARED) or {}
+        )
 
     def _update_shared_states(self, app_name: str, user_id: str, deltas: _StateDeltas) -> None:
         """Merge changes into the states that sessions share. The caller has locked the sessions that keep them."""
@@ -504,7 +506,7 @@ class HarnessSessionService(BaseSessionService):
         for harness_session_id, delta in _list_shared_state_sessions_to_update(app_name, user_id, deltas):
             row = SessionRow.objects.using(store.using).get(workspace=store.workspace_id, session_id=harness_session_id)
             merged = {**self._load_shared_state(harness_session_id), **delta}
-            session_documents.save_document(store, row, _FRAMEWORK, _SHARED, merged)
+            framework_json_documents.save_document(store, row, _FRAMEWORK, _SHARED, merged)
 
     async def _write_version_under_locks(
         self,
@@ -532,7 +534,7 @@ class HarnessSessionService(BaseSessionService):
                 create_finish_release.create_session_if_missing(store, state_session_id, description)
             claims = SessionClaims.get_for_client(self.client.sync)
             with claims.lock_session_claims(harness_session_id):
-                durable_message_list.write_next_version_built_by_callback(
+                message_list_without_lease.write_next_version_built_by_callback(
                     store,
                     harness_session_id,
                     NewSessionFields(title, app_name, framework=FRAMEWORK_NAME),

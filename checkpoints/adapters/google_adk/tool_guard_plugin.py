@@ -34,7 +34,7 @@ from checkpoints.adapters.google_adk.session_service import (
     build_harness_session_id,
 )
 from checkpoints.adapters.google_adk.unanswered_confirmation_requests import find_open_requests
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired

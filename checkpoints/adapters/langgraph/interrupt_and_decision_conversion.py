@@ -19,7 +19,7 @@ from checkpoints.enums import APPROVAL_KINDS, DecisionKind, KeyPolicy
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.tools.run_call_and_record_outcome import build_call_intent_of_tool

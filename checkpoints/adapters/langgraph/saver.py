@@ -43,7 +43,7 @@ from checkpoints.adapters.langgraph.message_list_cache import (
 )
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.calls import framework_interrupt_calls
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, OwnershipLost

@@ -22,7 +22,7 @@ from langgraph.types import Command, interrupt
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.langgraph import message_conversion
 from checkpoints.adapters.langgraph.saver import FRAMEWORK, HarnessSaver
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls

@@ -3,7 +3,7 @@
 Needs the extra `openai-agents`.
 """
 
-from checkpoints.adapters.framework_versions import require_version
+from checkpoints.adapters.require_framework_version import require_version
 
 require_version("openai-agents", at_least=(0, 24), below=(0, 25))
 

@@ -21,13 +21,13 @@ from agents.tool import (
 )
 from agents.tool_context import ToolContext
 
-from checkpoints.adapters.openai_agents import open_run_and_answer_storage
+from checkpoints.adapters.openai_agents import unfinished_run_and_answer_storage
 from checkpoints.adapters.openai_agents.agent_session import HarnessSession, RunContext
 from checkpoints.adapters.openai_agents.durable_model import DurableModel, build_config_without_durable_models
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, unfinished_call_queries
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import ApprovalRequired, OwnershipLost, ReviewRequired
 from checkpoints.formats import digests
@@ -250,7 +250,7 @@ class AgentGuard:
         own = None if self._run is None else self._run.own
         if own is not None and await self._client.run_database_work_to_end(
             partial(
-                open_run_and_answer_storage.is_call_answered_by_other_run,
+                unfinished_run_and_answer_storage.is_call_answered_by_other_run,
                 self._client.store,
                 self._session.session_id,
                 own,

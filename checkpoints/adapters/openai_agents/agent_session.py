@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from checkpoints.adapters.openai_agents import open_run_and_answer_storage
-from checkpoints.adapters.openai_agents.open_run_and_answer_storage import ContinuedRun, OpenRun
+from checkpoints.adapters.openai_agents import unfinished_run_and_answer_storage
+from checkpoints.adapters.openai_agents.unfinished_run_and_answer_storage import ContinuedRun, OpenRun
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.formats import parse_message_parts
-from checkpoints.framework_states import durable_message_list
+from checkpoints.framework_states import message_list_without_lease
 from checkpoints.sessions.new_session_fields import OPENAI_AGENTS_SDK, NewSessionFields
 from checkpoints.sync_client import SyncCheckpointer
 
@@ -86,10 +86,15 @@ class HarnessSession:
         run = find_run_context(self)
         if run is None or run.continued_from is None:
             return await self.client.run_database_work_to_end(
-                partial(durable_message_list.list_messages_of_newest_version, self.client.store, self.session_id, count)
+                partial(
+                    message_list_without_lease.list_messages_of_newest_version,
+                    self.client.store,
+                    self.session_id,
+                    count,
+                )
             )
         history = await self.client.run_database_work_to_end(
-            partial(durable_message_list.list_messages_of_newest_version, self.client.store, self.session_id)
+            partial(message_list_without_lease.list_messages_of_newest_version, self.client.store, self.session_id)
         )
         if run.answer is not None:  # it is not history for a run that gets it as an answer
             del history[run.answer_first : run.answer_first + len(run.answer)]
@@ -114,7 +119,7 @@ class HarnessSession:
         run = find_run_context(self)
         if run is None:
             add = partial(
-                open_run_and_answer_storage.append_items_not_in_answer,
+                unfinished_run_and_answer_storage.append_items_not_in_answer,
                 self.client.store,
                 self.session_id,
                 added,
@@ -134,7 +139,7 @@ class HarnessSession:
         """
         return await self.run_under_session_claims_lock(
             partial(
-                durable_message_list.remove_and_return_last_message,
+                message_list_without_lease.remove_and_return_last_message,
                 self.client.store,
                 self.session_id,
                 self.build_session_description(),
@@ -145,7 +150,7 @@ class HarnessSession:
         """Remove all items. Earlier versions keep them. Raises what `pop_item` raises."""
         await self.run_under_session_claims_lock(
             partial(
-                durable_message_list.remove_all_messages,
+                message_list_without_lease.remove_all_messages,
                 self.client.store,
                 self.session_id,
                 self.build_session_description(),
@@ -226,7 +231,7 @@ class RunContext:
             run = OpenRun(self.input_digest, self.agent)
             begun = await self.session.run_under_session_claims_lock(
                 partial(
-                    open_run_and_answer_storage.append_input_and_open_run,
+                    unfinished_run_and_answer_storage.append_input_and_open_run,
                     store,
                     session_id,
                     items,
@@ -241,7 +246,7 @@ class RunContext:
         answered, self.inner_calls = self.inner_calls, []
         after = await self.session.run_under_session_claims_lock(
             partial(
-                open_run_and_answer_storage.append_items_not_in_answer,
+                unfinished_run_and_answer_storage.append_items_not_in_answer,
                 store,
                 session_id,
                 items,
@@ -262,7 +267,7 @@ class RunContext:
         """
         run = await self.session.run_under_session_claims_lock(
             partial(
-                open_run_and_answer_storage.store_model_answer,
+                unfinished_run_and_answer_storage.store_model_answer,
                 self.session.client.store,
                 self.session.session_id,
                 items,
@@ -283,7 +288,7 @@ class RunContext:
         if self.is_open:
             await self.session.run_under_session_claims_lock(
                 partial(
-                    open_run_and_answer_storage.record_open_run_end,
+                    unfinished_run_and_answer_storage.record_open_run_end,
                     self.session.client.store,
                     self.session.session_id,
                     self.session.build_session_description(),

@@ -1,6 +1,6 @@
 """Pydantic AI: a store for conversations, and a capability that guards tools. Needs the extra `pydantic-ai`."""
 
-from checkpoints.adapters.framework_versions import require_version
+from checkpoints.adapters.require_framework_version import require_version
 
 require_version("pydantic-ai-slim", at_least=(2, 68), below=(3, 0))
 

@@ -24,10 +24,10 @@ from pydantic_ai.tools import (
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.pydantic_ai.harness_conversation_store import FRAMEWORK_NAME, HarnessConversationStore
 from checkpoints.adapters.pydantic_ai.tool_result_codec import Deferral, Returned, build_codec
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.calls import call_queries
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidInput, OwnershipLost, ReviewRequired
 from checkpoints.formats import parse_json

@@ -1,6 +1,6 @@
 """Strands Agents: a repository for sessions, and a plugin that guards tools. Needs the extra `strands`."""
 
-from checkpoints.adapters.framework_versions import require_version
+from checkpoints.adapters.require_framework_version import require_version
 
 require_version("strands-agents", at_least=(1, 62), below=(2, 0))
 

@@ -18,17 +18,17 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.strands import message_conversion
 from checkpoints.adapters.sync_or_async_client import AdapterClient, run_on_thread
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import (
-    durable_message_list,
+    framework_json_documents,
+    message_list_without_lease,
     remove_and_copy_states,
-    session_documents,
     write_transcript_version,
 )
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Checkpoint
 from checkpoints.models import Session as SessionRow
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -210,7 +210,7 @@ class HarnessSessionRepository(SessionRepository):
     def _has_tool_results_in_newest_message(self, agent_session_id: str) -> bool:
         """Return whether the last message has results of tools. Then the calls of which an interrupt was are over,
         although the process died before it stored the state of the agent without the interrupt."""
-        newest = durable_message_list.list_messages_of_newest_version
+        newest = message_list_without_lease.list_messages_of_newest_version
         messages = self._run_blocking(lambda: newest(self.client.store, agent_session_id, 1))
         return any("toolResult" in block for message in messages for block in message["content"])
 
@@ -309,7 +309,7 @@ class HarnessSessionRepository(SessionRepository):
 
         def append_under_claims_lock() -> bool:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(agent_session_id):
-                return durable_message_list.try_append_to_cached_session(
+                return message_list_without_lease.try_append_to_cached_session(
                     self.client.store,
                     agent_session_id,
                     NewSessionFields(title, self._agent_name, framework=FRAMEWORK_NAME),
@@ -323,7 +323,7 @@ class HarnessSessionRepository(SessionRepository):
         """Read a message. Returns None if there is none."""
         agent_session_id = self.load_session_id_of_agent(session_id, agent_id)
         messages = self._run_blocking(
-            partial(durable_message_list.list_messages_of_newest_version, self.client.store, agent_session_id)
+            partial(message_list_without_lease.list_messages_of_newest_version, self.client.store, agent_session_id)
         )
         known = 0 <= message_id < len(messages)
         return message_conversion.decode_message(messages[message_id], message_id) if known else None
@@ -346,7 +346,7 @@ class HarnessSessionRepository(SessionRepository):
             number = session_message.message_id
             if not 0 <= number < row.message_count:
                 raise SessionException(f"Message {number} does not exist")
-            tail = durable_message_list.list_messages_of_newest_version(
+            tail = message_list_without_lease.list_messages_of_newest_version(
                 self.client.store, row.session_id, row.message_count - number
             )
             session_message.created_at = message_conversion.decode_message(tail[0], number).created_at
@@ -380,7 +380,7 @@ class HarnessSessionRepository(SessionRepository):
 
         def load_messages_of_agent() -> list[dict[str, Any]]:
             self._get_agent_document_or_raise(agent_session_id, session_id, agent_id)
-            return durable_message_list.list_messages_of_newest_version(self.client.store, agent_session_id)
+            return message_list_without_lease.list_messages_of_newest_version(self.client.store, agent_session_id)
 
         decoded = [
             message_conversion.decode_message(message, number)
@@ -435,10 +435,10 @@ class HarnessSessionRepository(SessionRepository):
     # ---- database
 
     def _load_document(self, session_id: str, name: str) -> Any:
-        return session_documents.load_document(self.client.store, session_id, _FRAMEWORK, name)
+        return framework_json_documents.load_document(self.client.store, session_id, _FRAMEWORK, name)
 
     def _save_document(self, row: SessionRow, name: str, value: Any) -> None:
-        session_documents.save_document(self.client.store, row, _FRAMEWORK, name, value)
+        framework_json_documents.save_document(self.client.store, row, _FRAMEWORK, name, value)
 
     def _get_session_document_or_raise(self, session_id: str) -> dict[str, Any]:
         stored = self._load_document(session_id, _SESSION)
@@ -465,7 +465,7 @@ class HarnessSessionRepository(SessionRepository):
         def write_change_under_lock() -> None:
             claims = SessionClaims.get_for_client(self.client.sync)
             with claims.lock_session_claims(session_id):
-                durable_message_list.write_next_version_built_by_callback(
+                message_list_without_lease.write_next_version_built_by_callback(
                     self.client.store,
                     session_id,
                     description,

@@ -23,13 +23,13 @@ from checkpoints.adapters.strands.session_repository import (
     HarnessSessionRepository,
     SessionConflict,
 )
-from checkpoints.aio import Checkpointer
+from checkpoints.async_client import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsError, ReviewRequired, SessionNotFound
 from checkpoints.formats import parse_message_parts
-from checkpoints.framework_states import durable_message_list
+from checkpoints.framework_states import message_list_without_lease
 from checkpoints.models import ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
@@ -200,7 +200,7 @@ class Harness(Plugin):
 
     def _require_newest_message_has_call(self, agent_session_id: str, call_id: str) -> None:
         """Require that nobody has continued the session since the model made a call. Raises `SessionConflict`."""
-        newest = durable_message_list.list_messages_of_newest_version(self._client.store, agent_session_id, 1)
+        newest = message_list_without_lease.list_messages_of_newest_version(self._client.store, agent_session_id, 1)
         blocks = [block for message in newest for block in message["content"] if "toolUse" in block]
         if newest and not any(block["toolUse"]["toolUseId"] == call_id for block in blocks):
             raise SessionConflict(

@@ -13,7 +13,7 @@ from typing import Any, Final
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.formats.parse_message_parts import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
-from checkpoints.ids import MAX_LENGTH
+from checkpoints.generate_and_validate_ids import MAX_LENGTH
 from checkpoints.importers.claude_code import non_message_line_detection
 from checkpoints.importers.imported_message_and_usage import parse_token_count_or_zero
 

@@ -19,7 +19,7 @@ from checkpoints.models.translated_enum_choices import build_choices, translate_
 from harness_site.accounts import member_and_invitation_services
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.invitation_mail import send_invitation_email
-from harness_site.accounts.member_last_activity import load_last_activity_by_user
+from harness_site.accounts.load_member_last_activity import load_last_activity_by_user
 from harness_site.accounts.models import FactorScope, Invitation, Membership, SecondFactorRequirement
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login

@@ -4,7 +4,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-from checkpoints.db.joint_model_creation import create_models_together
+from checkpoints.db.create_models_migration_operation import create_models_together
 
 
 @create_models_together

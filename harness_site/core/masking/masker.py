@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from harness_site.core.linear_regex import LinearPattern, compile_pattern
 from harness_site.core.masking import secret_search_window, secret_shapes, values_with_secret_names
 from harness_site.core.masking.escape_decoding import DecodedText, decode_escapes
-from harness_site.core.masking.known_secret_value_search import KnownValues, iterate_maskable_texts_of_value
+from harness_site.core.masking.secret_field_value_search import KnownValues, iterate_maskable_texts_of_value
 from harness_site.core.masking.secret_shapes import Span
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.line_chunks import join_chunks_as_blocks, split_into_line_chunks
-from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
+from harness_site.core.rendering.safe_display_text import reveal_hidden_characters
 from harness_site.core.terminal_sequence_patterns import (
     ESCAPE_INTRODUCER,
     FINAL,

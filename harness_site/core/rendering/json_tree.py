@@ -24,7 +24,7 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.rendering import markdown
 from harness_site.core.rendering.fast_format_html import build_html, join_html
-from harness_site.core.rendering.mask_and_shorten_text import (
+from harness_site.core.rendering.safe_display_text import (
     cut_text_to_preview,
     format_byte_size,
     get_byte_size,

@@ -16,7 +16,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.core.masking.masker import mask_text
-from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
+from harness_site.core.rendering.safe_display_text import reveal_hidden_characters
 
 _PREFIX = "hl-"
 #: Comments, keywords, strings, numbers, and names of fields and tags; in a diff, added and deleted lines and headers.

@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection, transaction
 
 from checkpoints.models import AuditChain
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
-from harness_site.database_role_privileges import (
+from harness_site.postgresql_role_statements import (
     InvalidRoleName,
     RoleNames,
     build_database_url_for_login,

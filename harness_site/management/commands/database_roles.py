@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from harness_site.database_role_privileges import (
+from harness_site.postgresql_role_statements import (
     InvalidRoleName,
     RoleNames,
     generate_role_statements,

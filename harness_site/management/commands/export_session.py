@@ -14,7 +14,7 @@ from checkpoints.management.commands import export_session
 from checkpoints.models import Workspace
 from harness_site.accounts import load_masking_rules, session_secrets_from_call_arguments
 from harness_site.core.masking import masker
-from harness_site.core.rendering.mask_and_shorten_text import format_byte_size
+from harness_site.core.rendering.safe_display_text import format_byte_size
 from harness_site.sessions import html_export, jsonl_export
 from harness_site.sessions.selectors import session_rows_and_page_head
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead

@@ -5,8 +5,8 @@ import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
 
-import checkpoints.ids
-from checkpoints.db.joint_model_creation import create_models_together
+import checkpoints.generate_and_validate_ids
+from checkpoints.db.create_models_migration_operation import create_models_together
 
 
 @create_models_together
@@ -195,7 +195,10 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=checkpoints.ids.generate_uuid7, editable=False, primary_key=True, serialize=False
+                        default=checkpoints.generate_and_validate_ids.generate_uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
                     ),
                 ),
                 (

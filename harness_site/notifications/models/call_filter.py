@@ -9,7 +9,7 @@ from typing import Final
 from django.db import models
 from django.utils.translation import gettext as _
 
-from checkpoints.models.tool_call import INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_TOOL
 from harness_site.notifications.models.notice import Event
 
 #: Events that a filter leaves out. The others are about a deadline or concern one person, and must not be lost.

@@ -6,7 +6,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.ids import generate_uuid7
+from checkpoints.generate_and_validate_ids import generate_uuid7
 from harness_site.notifications.models.notice import Notice
 from harness_site.notifications.models.webhook import Webhook
 

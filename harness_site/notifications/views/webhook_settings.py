@@ -21,7 +21,7 @@ from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.core.translatable_stored_sentence import StoredSentence
-from harness_site.notifications import safe_http, webhook_services
+from harness_site.notifications import create_change_or_pause_webhooks, safe_http
 from harness_site.notifications.call_filter_form_fields import OnlyHighRiskField, ToolPatternsField
 from harness_site.notifications.delivery_log_and_retry import (
     load_first_delivery_log_page,
@@ -76,7 +76,7 @@ class WebhookForm(forms.Form):
         return cls(initial=initial | {"events": webhook.events.split(",")}, webhook=webhook)
 
     def build_webhook_values(self) -> dict[str, Any]:
-        """Build the values of the webhook from a valid form, by the names of the arguments of `webhook_services`."""
+        """Build the values of the webhook, by the names of the arguments of `create_change_or_pause_webhooks`."""
         names = ("name", "address", "events", "tool_patterns", "only_high_risk")
         values = {name: self.cleaned_data[name] for name in names}
         return {**values, "format": WebhookFormat(self.cleaned_data["format"])}
@@ -111,7 +111,7 @@ def create_webhook(request: MemberRequest) -> HttpResponseBase:
 @require_recent_login
 def _create_webhook_from_form(request: MemberRequest, form: WebhookForm) -> HttpResponse:
     data = form.cleaned_data
-    _webhook, secret = webhook_services.create_webhook_with_secret(
+    _webhook, secret = create_change_or_pause_webhooks.create_webhook_with_secret(
         request.membership, **form.build_webhook_values(), request=request
     )
     _warn_about_patterns_without_tool(request, data["tool_patterns"])
@@ -141,7 +141,7 @@ def edit_webhook(request: MemberRequest, pk: int) -> HttpResponseBase:
 
 @require_recent_login
 def _update_webhook_from_form(request: MemberRequest, webhook: Webhook, form: WebhookForm) -> HttpResponse:
-    changed_fields = webhook_services.update_webhook(
+    changed_fields = create_change_or_pause_webhooks.update_webhook(
         request.membership, webhook, **form.build_webhook_values(), request=request
     )
     messages.success(request, _describe_webhook_changes(changed_fields, is_paused=webhook.paused_at is not None))
@@ -186,7 +186,7 @@ def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
 @require_POST
 @require_member_with_role(Role.ADMIN)
 def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
-    webhook_services.pause_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    create_change_or_pause_webhooks.pause_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
     messages.success(request, gettext("The webhook is paused. Its messages wait."))
     return redirect("harness_notifications:webhooks")
 
@@ -194,7 +194,9 @@ def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 @require_POST
 @require_member_with_role(Role.ADMIN)
 def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
-    webhook_services.resume_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    create_change_or_pause_webhooks.resume_webhook(
+        request.membership, _get_webhook_or_404(request, pk), request=request
+    )
     messages.success(request, gettext("The webhook is on again. Waiting messages are sent."))
     return redirect("harness_notifications:webhooks")
 
@@ -203,7 +205,9 @@ def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member_with_role(Role.ADMIN)
 @require_recent_login
 def delete_webhook(request: MemberRequest, pk: int) -> HttpResponse:
-    webhook_services.delete_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    create_change_or_pause_webhooks.delete_webhook(
+        request.membership, _get_webhook_or_404(request, pk), request=request
+    )
     messages.success(request, gettext("The webhook and its log were deleted."))
     return redirect("harness_notifications:webhooks")
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db.models import Subquery
 
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import COPIED_CALLS
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS
 
 _MAX_SHOWN = 10
 

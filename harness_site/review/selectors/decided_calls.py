@@ -11,11 +11,11 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.models import Decision, ToolCall, Workspace
-from checkpoints.models.tool_call import IS_QUESTION
+from checkpoints.models.tool_calls_and_results import IS_QUESTION
 from harness_site.core.status_and_decision_labels import QUESTION_ANSWERS
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
-from harness_site.search.add_call_and_decision_sums import COUNTED_DECISIONS
+from harness_site.search.hourly_call_and_decision_sums import COUNTED_DECISIONS
 
 #: Upper bound of the numbers of calls and decisions that a filtered list states.
 COUNT_LIMIT = 1000

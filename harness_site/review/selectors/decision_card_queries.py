@@ -13,10 +13,10 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from checkpoints.calls.require_unaltered_call import require_call_unaltered
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, ActorKind, CallStatus, DecisionKind, KeyScope
 from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
-from checkpoints.models.tool_call import COPIED_CALLS
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 EARLIER_LIMIT = 10
 #: Numbers of the latest decisions among which earlier reasons are looked for, and of the reasons of a kind.

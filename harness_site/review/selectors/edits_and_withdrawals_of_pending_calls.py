@@ -15,7 +15,7 @@ from checkpoints.enums import DECIDING_KINDS, DecisionKind
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
 from harness_site.core import formatting
-from harness_site.sessions.selectors.multi_person_approvals import has_votes_of_others
+from harness_site.sessions.selectors.multi_person_decisions import has_votes_of_others
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from django.db.models import (
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import LateResult, ToolCall, Workspace
-from checkpoints.models.tool_call import COPIED_CALLS
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
 from harness_site.review.selectors.pending_calls import UNDECIDED_STATUS_LITERALS
 

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Risk
 from checkpoints.models import Decision, Session, ToolCall, Workspace
-from checkpoints.models.tool_call import IS_QUESTION
+from checkpoints.models.tool_calls_and_results import IS_QUESTION
 from harness_site.core.formatting import format_number
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors import queue_order

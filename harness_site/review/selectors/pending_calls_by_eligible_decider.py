@@ -16,9 +16,9 @@ from django.db.models import F, Q, QuerySet
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.models import Decision, ToolCall
-from checkpoints.models.tool_call import compute_decision_deadline
+from checkpoints.models.tool_calls_and_results import compute_decision_deadline
+from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.review.load_claims_and_record_presence import HANDED_FOR, build_claimed_call_condition
 from harness_site.review.selectors import queue_order
@@ -36,7 +36,7 @@ from harness_site.review.selectors.pending_calls import (
     select_undecided_calls,
 )
 from harness_site.review.selectors.queue_order import QueueSort
-from harness_site.sessions.selectors.multi_person_approvals import (
+from harness_site.sessions.selectors.multi_person_decisions import (
     Agreement,
     load_incomplete_agreements_of_calls,
 )

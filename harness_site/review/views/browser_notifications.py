@@ -26,7 +26,7 @@ from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,
 )
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.notifications.recipients import get_preferences_or_unsaved_defaults, is_call_of_high_risk
 from harness_site.review.models import Comment
 from harness_site.review.outage_page_url import build_outage_page_url

@@ -19,10 +19,10 @@ from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -46,22 +46,22 @@ from harness_site.review.outage_calls_added_or_removed import find_calls_that_le
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import ActiveFilter, load_call_filters_of_list, parse_queue_filters
 from harness_site.review.selectors import pending_calls_by_eligible_decider
-from harness_site.review.selectors.calls_by_tool_and_approver_count import (
-    SameApprovalGroup,
-    list_groups_of_calls_awaiting_same_approval,
-    load_calls_awaiting_same_approval,
-    parse_same_approval_group,
-)
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
     UNCHANGED,
     ChangesOfWaitingCall,
     load_changes_of_waiting_calls,
 )
 from harness_site.review.selectors.pending_calls import CallFilters
+from harness_site.review.selectors.same_approval_call_groups import (
+    SameApprovalGroup,
+    list_groups_of_calls_awaiting_same_approval,
+    load_calls_awaiting_same_approval,
+    parse_same_approval_group,
+)
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
-from harness_site.sessions.selectors import multi_person_approvals
+from harness_site.sessions.selectors import multi_person_decisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def _build_selectable_call_rows(
 ) -> list[SelectableCallRow | UnreadableRecord]:
     readable, reader, now = filter_out_unreadable_records(calls), request.membership, clock.now()
     electorate = build_eligible_vote_mapper(reader.workspace)
-    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
+    agreements_by_call = multi_person_decisions.load_incomplete_agreements_of_calls(readable, electorate)
     changes_by_call = load_changes_of_waiting_calls(readable, electorate)
     people = load_claims_and_record_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
 

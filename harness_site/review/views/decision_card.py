@@ -22,6 +22,7 @@ from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
 from checkpoints.sync_client import SyncCheckpointer
 from harness_site.accounts import record_user_audit_events, session_secrets_from_call_arguments
+from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.mark_sessions_shown_in_response import (
     mark_excerpts_shown_in_response,
     mark_session_shown_in_response,
@@ -32,7 +33,6 @@ from harness_site.accounts.permissions import (
     list_active_usernames_with_role_or_higher,
     require_member_with_role,
 )
-from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response

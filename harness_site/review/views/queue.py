@@ -18,13 +18,13 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import (
     MemberRequest,
     list_active_usernames_with_role_or_higher,
     require_member_with_role,
 )
-from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
@@ -34,7 +34,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 )
 from harness_site.review import find_decisions_by_words, find_waiting_calls_by_words, load_claims_and_record_presence
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
-from harness_site.review.decided_call_rows import (
+from harness_site.review.decided_rows_and_batches import (
     DecidedRow,
     build_decided_row,
     find_decision_or_withdrawn_decision,
@@ -56,7 +56,6 @@ from harness_site.review.queue_filters import (
     translate_choices,
 )
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
-from harness_site.review.selectors.calls_by_tool_and_approver_count import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.comment_counts_and_last_authors import count_comments_and_find_mentions_of_calls
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
 from harness_site.review.selectors.decided_calls import DecisionFilters, DecisionsAboutCall
@@ -75,10 +74,11 @@ from harness_site.review.selectors.pending_calls_by_eligible_decider import (
     list_statuses_of_calls_handed_to_reader,
 )
 from harness_site.review.selectors.queue_order import QueueSort
+from harness_site.review.selectors.same_approval_call_groups import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
 from harness_site.review.verification_requests_and_hook_answers import load_answered_requests
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
-from harness_site.sessions.selectors import multi_person_approvals
+from harness_site.sessions.selectors import multi_person_decisions
 
 #: Number of calls from which a page of decisions ends before it has all its rows, or within a batch.
 _MAX_DECIDED_ROWS: Final = 300
@@ -497,7 +497,7 @@ def _build_pending_rows(
     readable = filter_out_unreadable_records(calls)
     outages_by_call = outage_groups.map_calls_to_outages(readable, outages)
     electorate = build_eligible_vote_mapper(request.membership.workspace)
-    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
+    agreements_by_call = multi_person_decisions.load_incomplete_agreements_of_calls(readable, electorate)
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = load_claims_and_record_presence.load_claims_and_presence_of_calls(
         [call.pk for call in calls], request.membership

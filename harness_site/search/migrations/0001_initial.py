@@ -7,7 +7,7 @@ from django.apps.registry import Apps
 from django.db import migrations, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
-from checkpoints.db.joint_model_creation import create_models_together
+from checkpoints.db.create_models_migration_operation import create_models_together
 
 _POSTGRESQL: Final = (
     "CREATE EXTENSION IF NOT EXISTS pg_trgm",

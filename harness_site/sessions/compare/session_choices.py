@@ -12,7 +12,7 @@ from checkpoints.models.session import deserialize_labels
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, split_into_indexed_querysets
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,

@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from checkpoints.formats.exact_amounts import HEADLINE_PRECISION
+from checkpoints.formats.money_amount_codec import HEADLINE_PRECISION
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.search.copied_tokens_and_cost_of_forks import load_usage_copied_by_fork

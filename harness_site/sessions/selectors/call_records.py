@@ -30,7 +30,7 @@ from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
 from checkpoints.models.run import FORK_RUN_NUMBER
-from checkpoints.models.tool_call import COPIED_CALLS_AFTER_FORK, FAILED_COMMANDS, is_failed_command
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK, FAILED_COMMANDS, is_failed_command
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows_and_quarantine import (

@@ -18,7 +18,7 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
-from checkpoints.models.tool_call import FAILED_COMMANDS
+from checkpoints.models.tool_calls_and_results import FAILED_COMMANDS
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals_and_transcript_verification

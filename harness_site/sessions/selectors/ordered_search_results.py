@@ -15,7 +15,7 @@ from django.db import OperationalError, connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import COPIED_CALLS
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, select_sessions_by_filter
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.time_range_parameters import TimeRange

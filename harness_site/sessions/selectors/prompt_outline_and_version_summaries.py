@@ -21,7 +21,7 @@ from checkpoints.models import Message, Session
 from checkpoints.models.segment_and_message import PROMPT_ROLES
 from harness_site.core.call_sentences import build_short_call_sentence
 from harness_site.core.masking.masker import mask_text
-from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
+from harness_site.core.rendering.safe_display_text import strip_markdown_marks
 from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.selectors import call_records, conversation_window, find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion

@@ -16,8 +16,8 @@ from checkpoints.db import clock
 from checkpoints.enums import CostBasis
 from checkpoints.models import Session
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, split_into_indexed_querysets
-from harness_site.search.add_call_and_decision_sums import get_utc_day_start
 from harness_site.search.copied_tokens_and_cost_of_forks import load_copied_amounts_by_fork
+from harness_site.search.hourly_call_and_decision_sums import get_utc_day_start
 from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
 from harness_site.search.models import ModelSums, SessionSums
 from harness_site.search.recount_session_sums_by_day import HOURLY_RECOUNTED_DAYS

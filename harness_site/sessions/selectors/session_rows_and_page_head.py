@@ -30,7 +30,7 @@ from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, Session, ToolCall, Workflow
 from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.session import deserialize_labels
-from checkpoints.models.tool_call import COPIED_CALLS_AFTER_FORK, IS_QUESTION
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK, IS_QUESTION
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
     SessionFacets,
@@ -58,14 +58,14 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 )
 from harness_site.search.copied_tokens_and_cost_of_forks import CopiedAmounts, load_copied_amounts_by_fork
 from harness_site.sessions.selectors import (
-    events_and_decisions,
     fork_list_and_preview,
+    session_history,
     session_list_pages,
     session_list_totals,
     waits_for_other_agents,
 )
-from harness_site.sessions.selectors.events_and_decisions import HistoryItem
 from harness_site.sessions.selectors.fork_list_and_preview import Forks
+from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_list_pages import SessionListCursor
 from harness_site.sessions.selectors.session_list_totals import SessionListTotals
 from harness_site.sessions.selectors.waits_for_other_agents import AskingCall, PeerWaitSummary
@@ -339,7 +339,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
             is_id_of_call=session.is_id_of_call,  # type: ignore[attr-defined]
         ),
         waiting=waits_for_other_agents.load_agent_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
-        cancellation=events_and_decisions.find_unaltered_session_end_event(pk)
+        cancellation=session_history.find_unaltered_session_end_event(pk)
         if session.status == SessionStatus.CANCELLED
         else None,
     )

@@ -16,9 +16,9 @@ from django.db.models import Case, F, Q, QuerySet, When
 
 from checkpoints.enums import IMPORTED_MARK, OPEN_CALL_STATUSES, CallStatus
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION, is_failed_command
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS, IS_QUESTION, is_failed_command
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
-from harness_site.search.add_call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
+from harness_site.search.hourly_call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
 from harness_site.sessions.selectors.workspace_call_log import (
     NEWEST_FIRST,
     CallLogFilter,

@@ -13,11 +13,11 @@ from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, When
 from django.utils.translation import gettext as _
 
 from checkpoints.enums import IMPORTED_RUN_HOST, CostBasis, Phase
-from checkpoints.formats import exact_amounts, parse_json, parse_message_parts
+from checkpoints.formats import money_amount_codec, parse_json, parse_message_parts
 from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.models.run import FORK_RUN_NUMBER
-from checkpoints.models.tool_call import COPIED_CALLS_AFTER_FORK
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -401,7 +401,7 @@ def _compute_segment_ranges(tree: Mapping[int, tuple[int | None, int]], version:
 
 def parse_cost(stored: str) -> Decimal | None:
     try:
-        return exact_amounts.round_amount_to_millionth(stored)
+        return money_amount_codec.round_amount_to_millionth(stored)
     except (ValueError, InvalidOperation):
         return None
 

@@ -17,11 +17,11 @@ from django.db.models import F, QuerySet
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.models import Session, ToolCall
-from checkpoints.models.tool_call import COPIED_CALLS, COPIED_CALLS_AFTER_FORK
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS, COPIED_CALLS_AFTER_FORK
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
-from harness_site.search.add_call_and_decision_sums import COUNTED_INTERRUPTIONS
+from harness_site.search.hourly_call_and_decision_sums import COUNTED_INTERRUPTIONS
 from harness_site.search.passage_search import FoundCalls
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord

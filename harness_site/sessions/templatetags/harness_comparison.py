@@ -22,17 +22,17 @@ from harness_site.core import formatting
 from harness_site.core.call_arguments_html import mask_and_render_call_arguments
 from harness_site.core.masking import masker
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_text
-from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
+from harness_site.core.rendering import json_tree, markdown, safe_display_text
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import RenderedTree
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import session_formatting
+from harness_site.sessions.compare.bold_and_code_in_differences import ProseKind, ProseRun, split_pieces_at_marks
 from harness_site.sessions.compare.call_pairs import CallPair
 from harness_site.sessions.compare.calls_of_compared_messages import ComparedCalls
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
 from harness_site.sessions.compare.json_diff import FieldChange
-from harness_site.sessions.compare.markdown_marks_in_differences import ProseKind, ProseRun, split_pieces_at_marks
 from harness_site.sessions.compare.message_alignment import ComparedMessage, Edited, Fold, Line, Moved
 from harness_site.sessions.compare.message_part_differences import EditedPart, compare_parts
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
@@ -225,7 +225,7 @@ def get_start_of_last_expandable_range(fold: Fold) -> int:
 def mask_and_format_dotted_path(path: tuple[str | int, ...]) -> str:
     """Format the path of a field: `order.items[2].price`."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return mask_and_shorten_text.mask_and_reveal_hidden(steps.removeprefix("."))
+    return safe_display_text.mask_and_reveal_hidden(steps.removeprefix("."))
 
 
 @register.simple_tag
@@ -241,7 +241,7 @@ def render_role_link_and_time(
     return build_html(
         '<a href="{}">{}</a>{} · {}',
         build_message_url(message, version, reading),
-        mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.format_role_name(message.role)),
+        safe_display_text.mask_and_reveal_hidden(session_formatting.format_role_name(message.role)),
         join_html("", ' · <b class="mono">{}</b>', ((mask_and_format_tool_name(tool),) for tool in tools)),
         render_time(message.at),
     )
@@ -353,7 +353,7 @@ def mask_and_format_field_value(change: FieldChange, side: str) -> str:
     text = json_tree.mask_and_dump_json(value)
     if len(text) > _LINE_LENGTH and isinstance(value, dict | list):
         text = json_tree.mask_and_dump_json(value, indent=2)
-    return mask_and_shorten_text.mask_and_reveal_hidden(
+    return safe_display_text.mask_and_reveal_hidden(
         session_formatting.mask_and_format_text_beginning(text, lines=_INDENTED_LINES)
     )
 
@@ -436,9 +436,9 @@ def fold_unchanged_middle(piece: DiffPiece) -> str:
     """Fold the middle of a long unchanged piece and name its length."""
     left_out = len(piece.text) - 2 * _CONTEXT
     if left_out < _CONTEXT:
-        return mask_and_shorten_text.mask_and_reveal_hidden(piece.text)
+        return safe_display_text.mask_and_reveal_hidden(piece.text)
     begin, end = piece.text[:_CONTEXT], piece.text[-_CONTEXT:]
-    return mask_and_shorten_text.mask_and_reveal_hidden(_get_fold_sentence(left_out) % {"begin": begin, "end": end})
+    return safe_display_text.mask_and_reveal_hidden(_get_fold_sentence(left_out) % {"begin": begin, "end": end})
 
 
 def _get_fold_sentence(left_out: int) -> str:
@@ -471,7 +471,7 @@ def _render_piece_of_prose(piece: DiffPiece, runs: Sequence[ProseRun]) -> SafeSt
 
 
 def _render_runs(runs: Iterable[ProseRun]) -> SafeString:
-    rows = ((run.kind, mask_and_shorten_text.mask_and_reveal_hidden(run.text)) for run in runs)
+    rows = ((run.kind, safe_display_text.mask_and_reveal_hidden(run.text)) for run in runs)
     return join_html("", "{}", ((build_html(_HTML_OF_PROSE[kind], text),) for kind, text in rows))
 
 
@@ -487,7 +487,7 @@ def _clip_runs(runs: Iterable[ProseRun], first: int, last: int) -> Iterator[Pros
 @register.simple_tag
 def render_beginning_as_markdown(content: str, address: str) -> SafeString:
     """Render the beginning of a text as Markdown, with a link to the whole one at `address` if it is longer."""
-    beginning = mask_and_shorten_text.cut_text_to_preview(content, _PROSE, _PROSE_LINES)
+    beginning = safe_display_text.cut_text_to_preview(content, _PROSE, _PROSE_LINES)
     if beginning.whole:
         return markdown.mask_and_render_markdown(mask_text(content))
     head = _remove_table_without_rows_at_end(beginning.text)
@@ -497,7 +497,7 @@ def render_beginning_as_markdown(content: str, address: str) -> SafeString:
         markdown.mask_and_render_markdown(masked),
         address,
         gettext("Show all"),
-        mask_and_shorten_text.format_byte_size(beginning.size),
+        safe_display_text.format_byte_size(beginning.size),
     )
 
 
@@ -530,7 +530,7 @@ def build_result_excerpt_context(result: ResultPart, calls: ComparedCalls) -> di
     return {
         "tree": None,
         "is_silent_command": code is not None and not text.strip(),
-        "text": mask_and_shorten_text.mask_and_reveal_hidden(
+        "text": safe_display_text.mask_and_reveal_hidden(
             session_formatting.mask_and_format_text_beginning(remove_terminal_sequences(text))
         ),
     }

@@ -10,7 +10,7 @@ from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
 from harness_site.accounts.session_secrets_from_call_arguments import load_known_secrets_of_session
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_tabs
 from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard

@@ -14,11 +14,11 @@ from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.models.tool_call import INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_TOOL
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import remove_mcp_prefix
 from harness_site.core.epoch_microseconds import convert_to_datetime
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
 from harness_site.sessions.timeline.selectors.timeframe_contents import (
     Event,

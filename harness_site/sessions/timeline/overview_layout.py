@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from checkpoints.enums import RunStatus
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.timeline.list_timeline_items import (
     format_copied_lane_name,
     format_copied_lane_title,

@@ -13,7 +13,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.shell_command_exit_codes import is_shell_command_tool
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import COPIED_CALLS_AFTER_FORK, is_failed_command
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK, is_failed_command
 from harness_site.core.shell_commands_in_call_arguments import (
     get_command_without_shell_wrapper_or_empty,
     get_working_directory_or_empty,

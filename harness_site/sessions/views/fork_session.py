@@ -16,7 +16,7 @@ from django_htmx.http import push_url
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
-from checkpoints.ids import MAX_LENGTH
+from checkpoints.generate_and_validate_ids import MAX_LENGTH
 from checkpoints.sessions.new_session_fields import TITLE_LENGTH
 from checkpoints.sync_client import SyncCheckpointer
 from harness_site.accounts import record_user_audit_events
@@ -25,7 +25,7 @@ from harness_site.accounts.mark_sessions_shown_in_response import mark_session_s
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.core.number_parameters import parse_number_parameter_or_none
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.selectors import fork_list_and_preview, session_rows_and_page_head, version_list
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_list import Version

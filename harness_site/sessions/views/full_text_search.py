@@ -35,7 +35,7 @@ from harness_site.sessions.selectors.ordered_search_results import (
     search_sessions_in_order_of_column,
 )
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
-from harness_site.sessions.session_and_call_urls import SessionLinks
+from harness_site.sessions.session_and_call_links import SessionLinks
 from harness_site.sessions.session_list_query_parameters import (
     BEST_MATCH,
     SearchOrder,

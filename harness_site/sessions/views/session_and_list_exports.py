@@ -22,7 +22,7 @@ from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import load_masking_rules, record_user_audit_events, unmasking
 from harness_site.accounts.permissions import MemberRequest, list_active_usernames_with_role_or_higher
 from harness_site.core.masking import masker
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.streamed_downloads import (
     CSV,
     HTML,

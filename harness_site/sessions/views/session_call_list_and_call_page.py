@@ -38,15 +38,15 @@ from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver, filter_handovers_of_attempt
+from harness_site.sessions.timeline.selectors.call_handovers_between_people import HandOver, filter_handovers_of_attempt
 from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import (
     load_handovers_of_call,
 )
-from harness_site.sessions.views.transcript_pages import find_text_page_requested_or_with_words, render_long_text_page
-from harness_site.sessions.views.workspace_call_log_page import (
+from harness_site.sessions.views.call_log_page_and_export import (
     build_session_export_url_with_filters,
     parse_call_filter,
 )
+from harness_site.sessions.views.transcript_pages import find_text_page_requested_or_with_words, render_long_text_page
 
 
 @require_GET

@@ -20,7 +20,7 @@ from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking import masker
 from harness_site.core.number_parameters import parse_number_parameter_or_none
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text, long_text_pagination, transcript_content_choices, transcript_search
 from harness_site.sessions.long_text_pagination import TextPage

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
-from checkpoints.adapters.framework_versions import require_version
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
+from checkpoints.adapters.require_framework_version import require_version
 from checkpoints.exceptions import FrameworkNotSupported
 from checkpoints.models import Session
 from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_and_save_turn

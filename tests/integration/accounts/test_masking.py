@@ -14,7 +14,7 @@ from checkpoints.models import ToolCall
 from harness_site.accounts import unmasking
 from harness_site.accounts.models import MaskingSettings
 from harness_site.core.masking import masker
-from harness_site.review import edited_and_original_arguments
+from harness_site.review import argument_edit_parsing_and_originals
 from tests.support.audit_entries import list_entries
 from tests.support.client_login import record_reauthentication, sign_in
 from tests.support.factories import (
@@ -94,7 +94,7 @@ def test_card_shows_no_secret_before_the_approval(client: Client, call: ToolCall
 
 def test_moved_mask_is_refused(call: ToolCall) -> None:
     stored = to_canonical_json({"items": [{"token": WORD}], "note": "plain"})
-    assert edited_and_original_arguments.parse_and_unmask_edited_arguments(
+    assert argument_edit_parsing_and_originals.parse_and_unmask_edited_arguments(
         f'{{"items": [{{"token": "{masker.MASK}"}}], "note": "new"}}', stored
     ) == {
         "items": [{"token": WORD}],
@@ -102,9 +102,9 @@ def test_moved_mask_is_refused(call: ToolCall) -> None:
     }
     for moved in (f'{{"other": "{masker.MASK}"}}', f'{{"items": [], "note": "with {masker.MASK}"}}'):
         with pytest.raises(
-            edited_and_original_arguments.InvalidArgumentText, match="it stands for no masked value here"
+            argument_edit_parsing_and_originals.InvalidArgumentText, match="it stands for no masked value here"
         ):
-            edited_and_original_arguments.parse_and_unmask_edited_arguments(moved, stored)
+            argument_edit_parsing_and_originals.parse_and_unmask_edited_arguments(moved, stored)
 
 
 class TestLateWitness:

@@ -23,7 +23,7 @@ from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, ToolCall, Workspace
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import Invitation
 from harness_site.audit import audit_trail_query, event_sentences, folded_entry_pages

@@ -146,7 +146,9 @@ def write_after_fork(place: str) -> str:
     """Write in a forked child, which must not use the ownership of its parent."""
     cp = SyncCheckpointer(place)
     cp.start_session("s")
-    from checkpoints.framework_states import durable_message_list  # its models need the settings of the checkpointer
+    from checkpoints.framework_states import (
+        message_list_without_lease,  # its models need the settings of the checkpointer
+    )
 
     child = os.fork()
     if child == 0:
@@ -155,7 +157,7 @@ def write_after_fork(place: str) -> str:
             lambda: cp.start_session("of the child"),
             lambda: cp.resume("s"),
             lambda: cp.append_checkpoint("s", [{"role": "user"}], expected_version=0),
-            lambda: durable_message_list.remove_all_messages(cp.store, "s", NewSessionFields()),
+            lambda: message_list_without_lease.remove_all_messages(cp.store, "s", NewSessionFields()),
         ]
         refused = 0
         for write in writes:
@@ -173,12 +175,14 @@ def write_after_fork(place: str) -> str:
 def append_to_known_session_after_fork(place: str) -> str:
     """Append in a forked child to a session that its parent has written to, without owning it."""
     cp = SyncCheckpointer(place)
-    from checkpoints.framework_states import durable_message_list  # its models need the settings of the checkpointer
+    from checkpoints.framework_states import (
+        message_list_without_lease,  # its models need the settings of the checkpointer
+    )
     from checkpoints.framework_states.write_transcript_version import VersionContent
 
     def append(text: str) -> None:
         content = VersionContent(None, added=[{"role": "user", "content": text}])
-        durable_message_list.write_next_version_built_by_callback(
+        message_list_without_lease.write_next_version_built_by_callback(
             cp.store, "list", NewSessionFields("List"), lambda *_: content, is_repeatable=True
         )
 

@@ -9,7 +9,7 @@ from django.db import connections
 from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import SyncCheckpointer
-from checkpoints.store.client_state import list_live_client_states
+from checkpoints.store.checkpointer_state import list_live_client_states
 from checkpoints.store.database_client_state import Store
 
 OpenAt = Callable[[str], SyncCheckpointer]

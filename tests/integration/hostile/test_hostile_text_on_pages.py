@@ -9,7 +9,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Decision
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
-from harness_site.review import edited_and_original_arguments
+from harness_site.review import argument_edit_parsing_and_originals
 from harness_site.search import indexer
 from tests.support.client_login import sign_in
 from tests.support.exhaustive_mode import mark_all_but_each
@@ -110,10 +110,10 @@ def test_edited_arguments_keep_hidden_characters(reader: Client) -> None:
     make_run(session=session)
     args = {"note\u202e": "a\u200bb\x02", "amount": 1, "emoji": "👩\u200d🔬"}
     call = make_call(session=session, args=args, status=CallStatus.AWAITING_APPROVAL)
-    shown = edited_and_original_arguments.format_masked_arguments_if_editable(call.args)
+    shown = argument_edit_parsing_and_originals.format_masked_arguments_if_editable(call.args)
     assert shown is not None
     assert list_hidden_characters(shown) == set()
-    assert edited_and_original_arguments.parse_and_unmask_edited_arguments(
+    assert argument_edit_parsing_and_originals.parse_and_unmask_edited_arguments(
         shown.replace('"amount": 1', '"amount": 2'), call.args
     ) == {
         **args,

@@ -19,7 +19,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
 from harness_site import send_email
 from harness_site.core import csv_rows
-from harness_site.core.safe_log_formatter import OneEntryFormatter
+from harness_site.core.log_formatter_and_filter import OneEntryFormatter
 from harness_site.core.streamed_downloads import build_safe_file_name
 from harness_site.notifications import compose_and_send_email, webhook_requests
 from harness_site.notifications.create_due_notices import create_due_notices

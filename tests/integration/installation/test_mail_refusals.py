@@ -19,8 +19,8 @@ from harness_site.installation import failed_test_mail_in_user_session
 from harness_site.installation.first_steps import Step
 from harness_site.installation.installation_checks import Level, Status, get_mail_settings_status
 from harness_site.mail_settings import MailServer, Security
-from harness_site.notifications.mail_server_acceptance import remember_mail_server_as_accepting
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
+from harness_site.notifications.record_mail_server_acceptance import remember_mail_server_as_accepting
 from tests.support.client_login import sign_in
 from tests.support.factories import make_user, make_workspace
 from tests.support.page_text import visible_text

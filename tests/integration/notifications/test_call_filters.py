@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Risk, Role
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.accounts.models import Membership
 from harness_site.core import formatting
 from harness_site.notifications import known_tools_and_unmatched_patterns

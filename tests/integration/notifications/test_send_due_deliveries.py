@@ -14,7 +14,7 @@ from pytest_django.fixtures import Settings
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Risk, Role
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.accounts.models import Membership
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.create_due_notices import create_due_notices

@@ -14,7 +14,7 @@ from checkpoints.enums import SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import ImportedFile, Session
 from harness_site.overview.period_totals import SessionTotals
-from harness_site.search import add_call_and_decision_sums, hourly_sums_retention, recount_session_sums_by_day
+from harness_site.search import hourly_call_and_decision_sums, hourly_sums_retention, recount_session_sums_by_day
 from harness_site.search.models import SessionSums, ToolSums
 from tests.integration.overview.started_sessions_and_settled_calls import (
     load_totals,
@@ -60,7 +60,7 @@ def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
     hourly_sums_retention.delete_outdated_hourly_sums(now + timedelta(days=733))
     assert load_totals("period=24h").total == load_totals("period=7d").total == SessionTotals(3, cost=Decimal(3))
     hourly_sums_retention.delete_outdated_hourly_sums(now + timedelta(days=734))
-    day = add_call_and_decision_sums.get_utc_day_start(now)
+    day = hourly_call_and_decision_sums.get_utc_day_start(now)
     assert list(SessionSums.objects.values_list("start", "hourly", "sessions", "cost")) == [(day, False, 3, Decimal(3))]
     assert list(ToolSums.objects.values_list("start", "hourly", "calls")) == [(day, False, 2)]
 

@@ -10,9 +10,9 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX
 from harness_site.overview import period_totals, periods
-from harness_site.search import add_call_and_decision_sums, indexer, recount_session_sums_by_day
+from harness_site.search import hourly_call_and_decision_sums, indexer, recount_session_sums_by_day
 from harness_site.search.models import DecisionSums, ToolSums
 from tests.integration.overview.started_sessions_and_settled_calls import load_totals, make_settled_call
 from tests.integration.search.conftest import complete
@@ -115,10 +115,10 @@ def test_calls_and_decisions_count_on_the_day_of_the_zone() -> None:
     workspace = make_workspace()
     for hour in (20, 22, 23):  # 22:00 on the first day, midnight and 01:00 on the second one
         moment = datetime(2026, 7, 1, hour, tzinfo=UTC)
-        add_call_and_decision_sums.add_tallies_to_hour_and_day_sums(
+        hourly_call_and_decision_sums.add_tallies_to_hour_and_day_sums(
             [
-                add_call_and_decision_sums.Tally(ToolSums, (workspace.pk, moment, "desk", "pay"), (1, 0, 1, 0, 0.0)),
-                add_call_and_decision_sums.Tally(DecisionSums, (workspace.pk, moment, "desk", 9), (1,)),
+                hourly_call_and_decision_sums.Tally(ToolSums, (workspace.pk, moment, "desk", "pay"), (1, 0, 1, 0, 0.0)),
+                hourly_call_and_decision_sums.Tally(DecisionSums, (workspace.pk, moment, "desk", 9), (1,)),
             ]
         )
     query = QueryDict("first=2026-07-01&last=2026-07-02&zone=Europe/Berlin")

@@ -13,7 +13,7 @@ from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Decision
 from harness_site.overview import period_totals
-from harness_site.search import add_call_and_decision_sums
+from harness_site.search import hourly_call_and_decision_sums
 from harness_site.search.models import DecisionSums
 from tests.integration.overview.started_sessions_and_settled_calls import load_totals
 from tests.integration.search.conftest import complete
@@ -66,8 +66,10 @@ def test_waiting_time_of_a_call_that_has_run_begins_with_the_request_for_its_app
 
 def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     for seconds in (0, 1, 5, 59, 3600, 86_400 * 30):
-        wait = add_call_and_decision_sums.convert_seconds_to_wait_class(seconds)
-        assert add_call_and_decision_sums.convert_wait_class_to_seconds(wait) == pytest.approx(max(seconds, 1), rel=0.1)
+        wait = hourly_call_and_decision_sums.convert_seconds_to_wait_class(seconds)
+        assert hourly_call_and_decision_sums.convert_wait_class_to_seconds(wait) == pytest.approx(
+            max(seconds, 1), rel=0.1
+        )
 
 
 def test_median_of_the_waiting_times_has_two_units(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Checkpoint, Session, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from tests.integration.review.payment_agents import awaiting, url
 from tests.support.factories import THEN, make_checkpoint, make_decision, make_message, make_user
 from tests.support.page_text import visible_text

@@ -10,7 +10,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from tests.integration.review.payment_agents import awaiting, url
 from tests.support.factories import THEN, make_decision, make_user
 from tests.support.page_text import visible_text

@@ -13,7 +13,7 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, In
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, ToolCall, Workspace
 from harness_site.review.selectors import outage_groups
-from harness_site.review.views import outages
+from harness_site.review.views import calls_interrupted_by_outage
 from tests.integration.review.conftest import PAGE, WINDOW, Lost, waited_for
 from tests.support.factories import THEN, make_call, make_decision, make_late_result, make_session, make_workspace
 from tests.support.page_text import visible_text
@@ -386,7 +386,7 @@ def test_claims_and_readers_are_shown(people: dict[str, Client], lost: Lost) -> 
 
 def test_outage_with_several_pages(people: dict[str, Client], lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage_groups, "PAGE", 2)
-    monkeypatch.setattr(outages, "PAGE", 2)
+    monkeypatch.setattr(calls_interrupted_by_outage, "PAGE", 2)
     calls = [lost(second) for second in (0, 0, 1, 2, 3)]
     people["bob"].post(f"/review/calls/{calls[1].pk}/", {"kind": "mark_failed", "reason": "Gone.", "revision": 1})
     order = [calls[place].pk for place in (0, 2, 3, 4, 1)]

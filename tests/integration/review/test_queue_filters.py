@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.review.models import Comment
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.queue_order import QueueSort

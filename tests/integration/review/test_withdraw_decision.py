@@ -8,7 +8,7 @@ from django.test import Client
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from tests.integration.review.interrupted_calls import lost_call
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
 from tests.support.page_text import visible_text

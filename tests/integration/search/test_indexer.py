@@ -13,7 +13,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Message, Session, ToolCall
-from harness_site.search import add_call_and_decision_sums, indexer, text_extraction
+from harness_site.search import hourly_call_and_decision_sums, indexer, text_extraction
 from harness_site.search import texts_to_index as reading
 from harness_site.search.index_status import load_index_status
 from harness_site.search.management.commands import index_search
@@ -168,7 +168,7 @@ def test_existing_texts_are_indexed_newest_first(monkeypatch: pytest.MonkeyPatch
 def test_failed_step_is_rolled_back_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     make_message(session=make_session())
     with monkeypatch.context() as patch:
-        patch.setattr(add_call_and_decision_sums, "add_tallies_to_hour_and_day_sums", lambda _: 1 / 0)
+        patch.setattr(hourly_call_and_decision_sums, "add_tallies_to_hour_and_day_sums", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             indexer._index_batch_of_kind(Kind.MESSAGE)
     assert texts() == []

@@ -19,7 +19,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from psycopg import sql
 
-from harness_site import database_role_privileges
+from harness_site import postgresql_role_statements
 from harness_site.installation.agent_connection_examples import get_connection_or_first
 from tests.support.cluster import Cluster
 from tests.support.django_commands import run_commands, run_commands_without_error
@@ -154,7 +154,7 @@ class Browser:
 def test_agent_role_cannot_read_tables_of_the_site(urls: dict[str, str]) -> None:
     tables = {
         model._meta.db_table
-        for model in database_role_privileges.list_models_sorted_by_table()
+        for model in postgresql_role_statements.list_models_sorted_by_table()
         if model._meta.app_label != "checkpoints"
     }
     assert {
@@ -293,8 +293,8 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
 )
 def test_psql_of_an_administrator(monkeypatch: pytest.MonkeyPatch, host: str, port: str, command: str) -> None:
     values = {"HOST": host, "PORT": port, "NAME": "office"}
-    monkeypatch.setattr(database_role_privileges, "connection", SimpleNamespace(settings_dict=values))
-    assert database_role_privileges.format_psql_command_of_administrator() == command
+    monkeypatch.setattr(postgresql_role_statements, "connection", SimpleNamespace(settings_dict=values))
+    assert postgresql_role_statements.format_psql_command_of_administrator() == command
 
 
 def rights(urls: dict[str, str], role: str, tables: set[str]) -> set[tuple[str, str]]:

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.enums import CallStatus, CostBasis
 from checkpoints.formats import to_canonical_json
-from checkpoints.formats.compression import TextToCompress
+from checkpoints.formats.plain_and_delta_compression import TextToCompress
 from checkpoints.models import Checkpoint, Message, Session
 from harness_site.search import indexer
 from harness_site.sessions.tool_views import load_newest_todo_list, todo_lists

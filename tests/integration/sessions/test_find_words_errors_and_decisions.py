@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
-from checkpoints.framework_states import durable_message_list
+from checkpoints.framework_states import message_list_without_lease
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import verify_session_rows
 from checkpoints.models import Segment, Session, ToolCall
@@ -104,7 +104,7 @@ def test_message_that_a_framework_wrote_is_found_and_shown_like_another_one(open
     ]
     cp = open_checkpointer()
     description = NewSessionFields("Where is the lamp?")
-    durable_message_list.write_next_version_built_by_callback(
+    message_list_without_lease.write_next_version_built_by_callback(
         cp.store, "framework", description, lambda row, newest: VersionContent(None, added=said)
     )
     assert [type(body) for body in read_stored_bodies()] == [bytes if connection.vendor == "sqlite" else str] * 3

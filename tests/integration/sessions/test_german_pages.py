@@ -11,7 +11,7 @@ from django.utils import translation
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from harness_site.core.formatting import format_day, format_duration
-from harness_site.core.rendering.mask_and_shorten_text import format_byte_size
+from harness_site.core.rendering.safe_display_text import format_byte_size
 from harness_site.sessions import session_formatting
 from tests.support.factories import THEN, make_call, make_decision, make_message, make_run, make_session, make_user
 

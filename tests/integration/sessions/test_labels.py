@@ -13,7 +13,7 @@ from django.test import Client
 from checkpoints.enums import Role
 from checkpoints.models import AuditEvent, Session
 from harness_site.search.models import Fact, Trait
-from harness_site.sessions.views import session_labels as views_labels
+from harness_site.sessions.views import edit_session_labels as views_labels
 from tests.integration.search.conftest import complete
 from tests.integration.sessions.test_session_list import listed
 from tests.support.factories import make_session, make_user, make_workspace

@@ -10,7 +10,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Session
 from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
-from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver
+from harness_site.sessions.timeline.selectors.call_handovers_between_people import HandOver
 from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import (
     LIMIT,
     ApprovalQuestion,

@@ -17,8 +17,8 @@ from checkpoints import audit
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Run, Session, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
-from harness_site.sessions.selectors import call_records, events_and_decisions
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from harness_site.sessions.selectors import call_records, session_history
 from tests.integration.sessions.conversation_samples import answers, asks, logged
 from tests.support.factories import (
     THEN,
@@ -413,7 +413,7 @@ def test_history_lists_events_and_decisions_in_order(session: Session, reader: C
     make_decision(call=call, created_at=THEN + timedelta(seconds=1), result="refund re_1")
     event(session, AuditKind.DECIDED, created_at=THEN + timedelta(seconds=1))
     event(session, AuditKind.SESSION_FINISHED, created_at=THEN + timedelta(seconds=2))
-    assert [row.label for row in events_and_decisions.load_history_page(session.pk).rows] == [
+    assert [row.label for row in session_history.load_history_page(session.pk).rows] == [
         "Session finished",
         "It happened",
         "Run started",
@@ -509,12 +509,12 @@ def test_pages_of_history_are_consecutive(session: Session) -> None:
     for second in range(5):
         event(session, AuditKind.RUN_STARTED, created_at=THEN + timedelta(seconds=2 * second))
         make_decision(call=call, revision=second, created_at=THEN + timedelta(seconds=2 * second + 1))
-    whole = events_and_decisions.load_history_page(session.pk)
+    whole = session_history.load_history_page(session.pk)
     assert len(whole.rows) == 10
-    seen: list[events_and_decisions.HistoryItem] = []
+    seen: list[session_history.HistoryItem] = []
     before = None
     while True:
-        page = events_and_decisions.load_history_page(session.pk, before=before, size=3)
+        page = session_history.load_history_page(session.pk, before=before, size=3)
         seen += page.rows
         before = page.before
         if before is None:
@@ -540,7 +540,7 @@ def test_history_lists_the_calls_with_side_effects_that_ended(session: Session, 
     make_decision(call=_settled(session, 8), created_at=THEN + timedelta(seconds=8))
     _settled(session, 9, status=CallStatus.REJECTED)
     _settled(session, 10, side_effects="write", status=CallStatus.ISSUED)
-    rows = events_and_decisions.load_history_page(session.pk).rows
+    rows = session_history.load_history_page(session.pk).rows
     response = reader.get(f"/sessions/{session.pk}/history/")
     page, trace = visible_text(response), response.content.decode().partition('<ol class="trace">')[2]
     assert [row.label for row in rows] == [
@@ -566,8 +566,8 @@ def test_call_that_a_tool_completed_after_a_withdrawn_answer_is_in_the_history(s
     call = _settled(session, 4, revision=9)
     for revision, kind in enumerate((DecisionKind.RESPOND, DecisionKind.WITHDRAW, DecisionKind.APPROVE), start=1):
         make_decision(call=call, kind=kind, revision=revision, created_at=THEN + timedelta(seconds=revision))
-    assert events_and_decisions.load_history_page(session.pk).rows[0].call_pk == call.pk
-    assert events_and_decisions.load_history_page(session.pk).rows[0].kind == events_and_decisions.CALL_ENDED
+    assert session_history.load_history_page(session.pk).rows[0].call_pk == call.pk
+    assert session_history.load_history_page(session.pk).rows[0].kind == session_history.CALL_ENDED
 
 
 def test_pages_of_history_with_calls_are_consecutive(session: Session, reader: Client) -> None:
@@ -576,14 +576,14 @@ def test_pages_of_history_with_calls_are_consecutive(session: Session, reader: C
     # Calls end in another order than they began, and two at once.
     for second in (5, 1, 9, 3, 3, 7):
         _settled(session, second, status=CallStatus.FAILED, step=ToolCall.objects.count())
-    whole = events_and_decisions.load_history_page(session.pk)
+    whole = session_history.load_history_page(session.pk)
     assert [row.at for row in whole.rows] == sorted((row.at for row in whole.rows), reverse=True)
     assert len(whole.rows) == 12
     for size in (1, 2, 5):
-        seen: list[events_and_decisions.HistoryItem] = []
+        seen: list[session_history.HistoryItem] = []
         before = None
         while True:
-            page = events_and_decisions.load_history_page(session.pk, before=before, size=size)
+            page = session_history.load_history_page(session.pk, before=before, size=size)
             seen += page.rows
             before = page.before
             if before is None:

@@ -247,7 +247,7 @@ def test_more_folded_messages_than_one_request_opens_are_not_offered_together(
     for number in range(60):
         make_message(session=session, role="assistant", text=f"Message {number}.")
     make_checkpoint(session=session)
-    monkeypatch.setattr("harness_site.sessions.templatetags.harness_transcript.MAX_OPENED_TOGETHER", 34)
+    monkeypatch.setattr("harness_site.sessions.templatetags.harness_session_pages.MAX_OPENED_TOGETHER", 34)
     monkeypatch.setattr("harness_site.sessions.views.transcript_pages.MAX_OPENED_TOGETHER", 34)
     assert "Show all" not in visible_text(reader.get(f"/sessions/{session.pk}/"))
     path = f"/sessions/{session.pk}/?v=1&after=1&until=36&all=1"

@@ -17,7 +17,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.models import AuditEvent, Decision, LateResult, Session, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import indexer, passage_search
 from harness_site.search.models import Progress, ToolSums

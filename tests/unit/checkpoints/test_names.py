@@ -11,7 +11,7 @@ from checkpoints.enums import CallStatus
 
 #: What only one of the two can have: asynchronous callers run blocking work on a thread and hand their blocking twin
 #: around.
-ONLY_ASYNC = {"client_state", "run_blocking", "sync"}
+ONLY_ASYNC = {"checkpointer_state", "run_blocking", "sync"}
 PROPERTIES = {"store"}
 #: What makes an object with async methods.
 NOT_COROUTINES = {"open", "session"}

@@ -14,7 +14,7 @@ from harness_site.core.rendering import (
     ansi_colors,
     json_tree,
     markdown,
-    mask_and_shorten_text,
+    safe_display_text,
     syntax_highlighting,
     terminal_sequence_removal,
 )
@@ -46,7 +46,7 @@ def _whole_tree(content: str) -> object:
 
 RENDERERS: dict[str, Callable[[str], Any]] = {
     "masked": masker.mask_text,
-    "visible": mask_and_shorten_text.reveal_hidden_characters,
+    "visible": safe_display_text.reveal_hidden_characters,
     "one line": terminal_sequence_removal.remove_terminal_sequences,
     "ansi": ansi_colors.render_ansi_as_html,
     "prose": markdown.mask_and_render_markdown,

@@ -14,7 +14,7 @@ from harness_site.core.masking.masker import (
     use_masking_rules,
 )
 from harness_site.core.rendering import json_tree, markdown, syntax_highlighting
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.sessions import session_formatting
 
 KEY = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"

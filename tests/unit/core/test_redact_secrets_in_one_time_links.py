@@ -10,11 +10,11 @@ from django.urls import reverse
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.logging import AccessFormatter
 
+from harness_site.core.log_formatter_and_filter import OneEntryFormatter
 from harness_site.core.redact_secrets_in_one_time_links import (
     copy_config_with_access_log_filter,
     hide_secrets_in_one_time_links,
 )
-from harness_site.core.safe_log_formatter import OneEntryFormatter
 
 SECRET = "invite_fqiNf0BF7Fd6lZR3:1vXz-_"
 NAMES = (

@@ -1,4 +1,4 @@
-from harness_site.sessions.templatetags.harness_transcript import render_version_options
+from harness_site.sessions.templatetags.harness_session_pages import render_version_options
 
 
 def test_only_the_selected_version_is_marked() -> None:

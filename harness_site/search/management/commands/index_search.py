@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand
 
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.search import indexer, recount_session_sums_by_day
 from harness_site.search.list_incompletely_indexed_texts import list_incompletely_indexed_texts
 

@@ -35,7 +35,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Checkpoint, Decision, Message, Run, ToolCall
 from checkpoints.models.segment_and_message import PROMPT_ROLES
-from checkpoints.models.tool_call import is_failed_command
+from checkpoints.models.tool_calls_and_results import is_failed_command
 from checkpoints.versions.save_cadence import ENDING_PHASES
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
 from harness_site.sessions.selectors.conversation_window import AGENT_ROLES

@@ -16,7 +16,11 @@ from checkpoints.db import keyset_pagination
 from checkpoints.enums import AuditKind
 from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import AuditEvent
-from harness_site.sessions.timeline.selectors.handovers_of_calls import HANDOVER_KINDS, HandOver, list_handovers
+from harness_site.sessions.timeline.selectors.call_handovers_between_people import (
+    HANDOVER_KINDS,
+    HandOver,
+    list_handovers,
+)
 
 #: Maximum number of the newest events read, and of those about claims on one call.
 LIMIT: Final = 200

@@ -23,7 +23,7 @@ from checkpoints.exceptions import (
     WrongSession,
     WrongWorkspace,
 )
-from checkpoints.formats import compression, digests
+from checkpoints.formats import digests, plain_and_delta_compression
 from checkpoints.models import Message, Session, ToolCall, Workspace
 from tests.conftest import Open
 from tests.integration.checkpoints.archive.session_histories import create_full_history
@@ -187,7 +187,7 @@ def test_values_that_are_large_once_decompressed_are_refused(
 
         forged(path, add)
 
-    monkeypatch.setattr(compression, "MAX_VALUE_BYTES", 200_000)
+    monkeypatch.setattr(plain_and_delta_compression, "MAX_VALUE_BYTES", 200_000)
     monkeypatch.setattr(session_import, "MAX_VALUE_BYTES", 200_000)
     monkeypatch.setattr(session_import, "_MAX_COMPRESSION", 20)
     forge_blobs(1, 200_001)

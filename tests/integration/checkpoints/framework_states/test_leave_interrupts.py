@@ -9,7 +9,7 @@ from checkpoints.framework_states import find_decisions_or_discard_interrupt_cal
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Session, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from tests.integration.checkpoints.session_setups import text_message

@@ -32,9 +32,9 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import verify_session_rows
 from checkpoints.integrity.verify_session_rows import VerificationCounts
 from checkpoints.models import Blob, Checkpoint, FrameworkState, FrameworkWrite, Message, Run, Session
-from checkpoints.sessions import framework_state_retention
+from checkpoints.sessions import unneeded_framework_state_removal
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.versions import opaque_bytes_as_differences
+from checkpoints.versions import opaque_bytes_as_message_differences
 from checkpoints.versions.framework_value_blobs import (
     EncodedValue,
     GrownList,
@@ -149,7 +149,7 @@ def test_channel_that_names_no_digest_is_reported(cp: SyncCheckpointer, digest: 
     with pytest.raises(CheckpointCorrupted, match="an entry has no version and digest"):
         state_store.load_state(cp.store, "s", "", None)
     with pytest.raises(CheckpointCorrupted), transaction.atomic():
-        framework_state_retention.delete_unreachable_blobs_of_session("default", session)
+        unneeded_framework_state_removal.delete_unreachable_blobs_of_session("default", session)
     (problem,) = verify_session_rows.iterate_session_problems("default", session, VerificationCounts())
     assert problem.table == FrameworkState._meta.db_table
     assert "an entry has no version and digest" in problem.why
@@ -293,7 +293,7 @@ def test_state_of_the_oldest_version_is_kept_if_the_next_one_has_the_time_of_the
     FrameworkState.objects.filter(state_id="0005").update(created_at=time)
     (session,) = Session.objects.all()
     Checkpoint.objects.filter(version__lt=3).delete()
-    framework_state_retention.delete_states_before_oldest_version("default", session)
+    unneeded_framework_state_removal.delete_states_before_oldest_version("default", session)
     assert list(FrameworkState.objects.order_by("state_id").values_list("state_id", flat=True)) == ["0004", "0005"]
 
 
@@ -404,20 +404,20 @@ def test_value_is_read_again_if_its_message_was_deleted_since(cp: SyncCheckpoint
     _save(cp, 2, transcript=[text_message("other")], versions={"a": 1})
     blobs = list(Blob.objects.exclude(base_segment=None).order_by("base_position"))
     cp.prune("s", keep_last=1)
-    assert opaque_bytes_as_differences.read_contents_or_errors("default", blobs[1:]) == [expected[1]["a"][1]]
+    assert opaque_bytes_as_message_differences.read_contents_or_errors("default", blobs[1:]) == [expected[1]["a"][1]]
 
 
 def test_value_that_is_deleted_during_a_verification_is_no_problem(
     cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _save_with_text(cp, "msgpack")
-    read = opaque_bytes_as_differences.read_contents_or_errors
+    read = opaque_bytes_as_message_differences.read_contents_or_errors
 
     def delete_and_read(using: str, rows: Any) -> Any:
         remove_and_copy_states.release_and_delete_session(cp.store, "s")
         return read(using, rows)
 
-    monkeypatch.setattr(opaque_bytes_as_differences, "read_contents_or_errors", delete_and_read)
+    monkeypatch.setattr(opaque_bytes_as_message_differences, "read_contents_or_errors", delete_and_read)
     assert not list(
         verify_session_rows.iterate_session_problems("default", Session.objects.get(), VerificationCounts())
     )

@@ -34,8 +34,8 @@ from checkpoints.models import (
     WorkflowStep,
 )
 from checkpoints.models.packed_fields import PackedDigestField
-from checkpoints.peers.call_join_and_pause_types import Join as JoinRequest
-from checkpoints.peers.call_join_and_pause_types import PeerCall as PeerRequest
+from checkpoints.peers.agent_call_and_result_types import Join as JoinRequest
+from checkpoints.peers.agent_call_and_result_types import PeerCall as PeerRequest
 from checkpoints.sessions import take_and_release_ownership
 from tests.integration.checkpoints.session_setups import conversation, text_message
 

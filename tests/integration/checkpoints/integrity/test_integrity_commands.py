@@ -12,7 +12,7 @@ from django.db import connection
 
 from checkpoints import ToolRegistry
 from checkpoints.exceptions import QuarantineStays, ReviewRequired, RowNotSealed, SealKeyMissing
-from checkpoints.framework_states import durable_message_list, state_store
+from checkpoints.framework_states import message_list_without_lease, state_store
 from checkpoints.framework_states.state_store import NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import verify_and_quarantine_sessions
@@ -58,7 +58,7 @@ def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_la
 
     def append(message: dict[str, Any]) -> None:
         content = VersionContent(None, added=[message])
-        durable_message_list.write_next_version_built_by_callback(
+        message_list_without_lease.write_next_version_built_by_callback(
             store, "s", description, lambda *_: content, is_repeatable=True
         )
 

@@ -28,9 +28,9 @@ from checkpoints.models import (
     Workflow,
     Workspace,
 )
+from checkpoints.peers.agent_call_and_result_types import Join as JoinRequest
+from checkpoints.peers.agent_call_and_result_types import PeerCall as PeerRequest
 from checkpoints.peers.agent_response_outcomes import Early
-from checkpoints.peers.call_join_and_pause_types import Join as JoinRequest
-from checkpoints.peers.call_join_and_pause_types import PeerCall as PeerRequest
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session, plain, rolled_back
 from tests.integration.checkpoints.session_setups import conversation, start_session

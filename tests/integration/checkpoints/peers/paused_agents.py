@@ -21,7 +21,7 @@ def join(join_id: str, *call_ids: str, **options: Any) -> Join:
 
 def pause(cp: SyncCheckpointer, *joins: Join, session_id: str = "s", state: dict[str, Any] | None = None) -> Paused:
     """Save a version and pause the session for `joins`."""
-    held = cp.client_state.find_owned_session(session_id)
+    held = cp.checkpointer_state.find_owned_session(session_id)
     if held is None:
         start_session(cp, session_id)
     cp.save_checkpoint(session_id, [text_message("question")], {"goal": 1}, 0.5)

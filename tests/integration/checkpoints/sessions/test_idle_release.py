@@ -12,9 +12,9 @@ from checkpoints import SyncCheckpointer, SyncWriteBehind, ToolRegistry
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, SessionBusy
 from checkpoints.models import AuditEvent, Run
-from checkpoints.remote.remote_client_state import RemoteClientState, build_transcript_head
+from checkpoints.remote.remote_checkpointer_state import RemoteCheckpointerState, build_transcript_head
 from checkpoints.sessions import heartbeat, take_and_release_ownership
-from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.versions.save_cadence import Cadence
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import call_statuses, conversation, start_session
@@ -47,7 +47,7 @@ def test_heartbeat_releases_idle_sessions(open_checkpointer: Open) -> None:
 def test_heartbeat_leaves_sessions_of_a_server_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    remote = RemoteClientState("http://127.0.0.1:9", "token")
+    remote = RemoteCheckpointerState("http://127.0.0.1:9", "token")
     head = build_transcript_head(0, b"", 0)
     run: Any = SimpleNamespace(pk=uuid4())
     remote.add_owned_session(OwnedSession(0, "s", run, 1, "", head))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints import Checkpointer, Landed, SyncCheckpointer, ToolRegistry, sansio
+from checkpoints import Checkpointer, Landed, SyncCheckpointer, ToolRegistry, sync_and_async_flow_runners
 from checkpoints.exceptions import ApprovalRequired, AtGate, InvalidIdentifier, NotOwner, ReviewRequired
 from checkpoints.loop_state.phase_details import StepStarted
 from checkpoints.models import Session
@@ -20,7 +20,7 @@ from tests.integration.checkpoints.session_setups import call_statuses, conversa
 
 
 def open_session(cp: SyncCheckpointer, session_id: str = "s", **options: Any) -> ResumePoint:
-    return sansio.run_flow(
+    return sync_and_async_flow_runners.run_flow(
         start_or_resume.create_or_resume_session_flow(
             cp.store, session_id, NewSessionFields("Refund order 17", "desk"), **options
         )
@@ -202,8 +202,8 @@ def test_run_at_the_gate_cannot_write(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
     flow = start_or_resume.resume_session_flow(cp.store, "s", wait=True)
     step = next(flow)
-    while not isinstance(step, sansio.Sleep):
-        assert isinstance(step, sansio.Transact)
+    while not isinstance(step, sync_and_async_flow_runners.Sleep):
+        assert isinstance(step, sync_and_async_flow_runners.Transact)
         step = flow.send(step.work())
 
     registry = paying(cp)
@@ -222,11 +222,11 @@ def test_run_at_the_gate_cannot_write(open_checkpointer: Open) -> None:
 
     (call,) = cp.pending_tool_calls("s")
     cp.mark_failed("s", "call_1", actor="alice", reason="not in the ledger", revision=call["revision"])
-    assert sansio.run_flow(flow_from(flow)).version == 0
+    assert sync_and_async_flow_runners.run_flow(flow_from(flow)).version == 0
     assert cp.save_checkpoint("s", conversation("a"), None, 0) == 1
 
 
-def flow_from(flow: sansio.Flow[ResumePoint]) -> sansio.Flow[ResumePoint]:
+def flow_from(flow: sync_and_async_flow_runners.Flow[ResumePoint]) -> sync_and_async_flow_runners.Flow[ResumePoint]:
     """Run the remaining steps of a flow."""
     step = flow.send(None)
     while True:

@@ -14,7 +14,7 @@ from checkpoints.seals.row_seals import RowSealer
 from checkpoints.seals.seal_keys import SealKey
 from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.seals.session_heads import CHANGING_COLUMNS
-from checkpoints.store.client_state import ChangingCallColumns
+from checkpoints.store.checkpointer_state import ChangingCallColumns
 
 SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]
 #: Tables without seals: what they hold decides nothing that an agent does, or is in sealed rows too.

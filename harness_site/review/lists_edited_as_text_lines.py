@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import has_hidden_characters
 from harness_site.core.masking.masker import MASK
-from harness_site.review.edited_and_original_arguments import InvalidArgumentText
-from harness_site.review.grouped_numbers import remove_number_separators
+from harness_site.review.argument_edit_parsing_and_originals import InvalidArgumentText
+from harness_site.review.remove_number_separators import remove_number_separators
 
 #: Kinds of fields whose lines are the items of a list.
 LIST_KINDS: Final = frozenset({"texts", "numbers"})

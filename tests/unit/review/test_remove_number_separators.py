@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness_site.review.edited_and_original_arguments import InvalidArgumentText
-from harness_site.review.grouped_numbers import is_plain_number_text, remove_number_separators
+from harness_site.review.argument_edit_parsing_and_originals import InvalidArgumentText
+from harness_site.review.remove_number_separators import is_plain_number_text, remove_number_separators
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason, SessionStatus
 from checkpoints.models import AuditEvent, Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
-from checkpoints.models.tool_call import COPIED_CALLS, INTERRUPT_TOOL, IS_QUESTION, MUTATING_CALLS
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS, INTERRUPT_TOOL, IS_QUESTION, MUTATING_CALLS
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query

@@ -10,7 +10,7 @@ from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.store.replayed_call_matching import OpenOperations
 
 
-class ReplayMarkingResultsByCallId(dict[str, ToolResult]):
+class StoredResultsByCallId(dict[str, ToolResult]):
     """Results by call id. A lookup by id takes the result: another call with the same tool and arguments is then
     another operation, and does not get this result again.
 

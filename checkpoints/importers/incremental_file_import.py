@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import CheckpointsError, StorageError
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
-from checkpoints.importers.file_import import FileImport, ImportOptions
 from checkpoints.importers.find_and_read_transcript_files import SourceFile
 from checkpoints.importers.import_errors import EncodingRefused, FormatRefused, ImportOvertaken
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.new_session_batch import NewSessionBatch
+from checkpoints.importers.resumable_file_import import FileImport, ImportOptions
 from checkpoints.models import ImportedFile, Session
 from checkpoints.store.database_client_state import Store
 

@@ -17,7 +17,7 @@ from typing import Any
 from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost
 from checkpoints.formats import digests, parse_message_parts
 from checkpoints.formats.canonical_json import parse_json_object, to_canonical_json
-from checkpoints.framework_states import durable_message_list, write_transcript_version
+from checkpoints.framework_states import message_list_without_lease, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -124,7 +124,7 @@ def append_input_and_open_run(
         begun = _build_begun_run(row, newest, run, continued)
         return VersionContent(None, added=items, payload=begun.to_payload(), always=True)
 
-    durable_message_list.write_next_version_built_by_callback(
+    message_list_without_lease.write_next_version_built_by_callback(
         store, session_id, description, build_version_with_input, is_repeatable=True
     )
     return begun
@@ -183,7 +183,7 @@ def store_model_answer(
             None, added=items, payload=run.to_payload(), usage=response.get("usage"), model=response.get("model", "")
         )
 
-    durable_message_list.write_next_version_built_by_callback(
+    message_list_without_lease.write_next_version_built_by_callback(
         store, session_id, description, build_version_with_answer, is_repeatable=True
     )
     return run
@@ -232,7 +232,7 @@ def append_items_not_in_answer(
         after = None if after is None else _set_agent_if_unanswered(after, agent)
         return replace(content, payload=None if open_run is None else open_run.to_payload())
 
-    durable_message_list.write_next_version_built_by_callback(
+    message_list_without_lease.write_next_version_built_by_callback(
         store, session_id, description, build_version_with_items, is_repeatable=True
     )
     return after
@@ -254,7 +254,7 @@ def _build_content_and_remaining_runs(
     run = found if own is None else own.run
     if run is None or not run.count:
         return VersionContent(None, added=items), run, found
-    messages = durable_message_list.list_messages_of_newest_version(store, row.session_id)
+    messages = message_list_without_lease.list_messages_of_newest_version(store, row.session_id)
     end = run.first + run.count
     answer, later = messages[run.first : end], messages[end:]
     if own is not None and list(map(_build_item_key, answer)) != list(map(_build_item_key, own.answer)):
@@ -294,9 +294,9 @@ def is_call_answered_by_other_run(store: Store, session_id: str, own: ContinuedR
     later = row.message_count - own.run.first - own.run.count
     if not own.answer or later <= 0:
         return False
-    results = _find_call_and_result_ids(durable_message_list.list_messages_of_newest_version(store, session_id, later))[
-        1
-    ]
+    results = _find_call_and_result_ids(
+        message_list_without_lease.list_messages_of_newest_version(store, session_id, later)
+    )[1]
     calls = _find_call_and_result_ids(own.answer)[0]
     return call_id in results or (call_id not in calls and calls <= results)
 
@@ -335,7 +335,7 @@ def record_open_run_end(
         payload = found.to_payload() if found is not None and is_other else None
         return VersionContent(None, keep=keep, payload=payload, always=True)
 
-    durable_message_list.write_next_version_built_by_callback(
+    message_list_without_lease.write_next_version_built_by_callback(
         store, session_id, description, build_version_without_open_run
     )
 

@@ -2,7 +2,7 @@ import uuid
 
 import pytest
 
-from checkpoints import ids
+from checkpoints import generate_and_validate_ids
 from checkpoints.exceptions import InvalidIdentifier
 
 
@@ -27,7 +27,7 @@ from checkpoints.exceptions import InvalidIdentifier
     ids=ascii,
 )
 def test_id_in_any_language_is_unchanged(value: str) -> None:
-    assert ids.validate_id("session id", value) == value
+    assert generate_and_validate_ids.validate_id("session id", value) == value
 
 
 @pytest.mark.parametrize(
@@ -37,26 +37,26 @@ def test_id_in_any_language_is_unchanged(value: str) -> None:
 )
 def test_invalid_id_is_refused(value: object) -> None:
     with pytest.raises(InvalidIdentifier):
-        ids.validate_id("session id", value)
+        generate_and_validate_ids.validate_id("session id", value)
 
 
 def test_refusal_of_a_long_id_truncates_it() -> None:
     with pytest.raises(InvalidIdentifier) as caught:
-        ids.validate_id("session id", "x" * 100_000)
+        generate_and_validate_ids.validate_id("session id", "x" * 100_000)
     assert len(str(caught.value)) < 300
 
 
 def test_uuid7_is_a_version_7_uuid() -> None:
-    made = ids.generate_uuid7()
+    made = generate_and_validate_ids.generate_uuid7()
 
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
 
 
 def test_uuid7_is_unique() -> None:
-    assert len({ids.generate_uuid7() for _ in range(1000)}) == 1000
+    assert len({generate_and_validate_ids.generate_uuid7() for _ in range(1000)}) == 1000
 
 
 def test_uuid7_begins_with_the_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time_ns", lambda: 0x0123456789AB * 1_000_000)
 
-    assert ids.generate_uuid7().hex[:12] == "0123456789ab"
+    assert generate_and_validate_ids.generate_uuid7().hex[:12] == "0123456789ab"

@@ -6,17 +6,21 @@ from typing import Any
 
 import pytest
 
-from checkpoints import sansio
-from checkpoints.sansio import Flow, Invoke, Sleep, Step, Transact
+from checkpoints import sync_and_async_flow_runners
+from checkpoints.sync_and_async_flow_runners import Flow, Invoke, Sleep, Step, Transact
 
 Driver = Callable[[Flow[Any]], Any]
 
 
 def run_flow_on_event_loop(flow: Flow[Any]) -> Any:
-    return asyncio.run(sansio.run_flow_async(flow, sansio.run_blocking_in_default_thread_pool))
+    return asyncio.run(
+        sync_and_async_flow_runners.run_flow_async(
+            flow, sync_and_async_flow_runners.run_blocking_in_default_thread_pool
+        )
+    )
 
 
-@pytest.fixture(params=[sansio.run_flow, run_flow_on_event_loop], ids=["blocking", "async"])
+@pytest.fixture(params=[sync_and_async_flow_runners.run_flow, run_flow_on_event_loop], ids=["blocking", "async"])
 def driver(request: pytest.FixtureRequest) -> Driver:
     chosen: Driver = request.param
     return chosen
@@ -112,7 +116,7 @@ def test_invoke_is_marked_as_started(driver: Driver) -> None:
 
 
 def test_blocking_driver_calls_a_function_on_the_same_thread() -> None:
-    assert sansio.run_flow(make_flow(Invoke(threading.get_ident))) == [threading.get_ident()]
+    assert sync_and_async_flow_runners.run_flow(make_flow(Invoke(threading.get_ident))) == [threading.get_ident()]
 
 
 def test_async_driver_does_not_block_the_event_loop() -> None:
@@ -136,7 +140,7 @@ def test_blocking_driver_raises_an_interrupt_in_the_flow() -> None:
             raise
 
     with pytest.raises(KeyboardInterrupt):
-        sansio.run_flow(careful())
+        sync_and_async_flow_runners.run_flow(careful())
     assert recorded == ["interrupted"]
 
 
@@ -178,7 +182,11 @@ class ControlledFlow:
         return "done"
 
     async def cancelled_when_reached(self, flow: Flow[Any]) -> None:
-        task = asyncio.ensure_future(sansio.run_flow_async(flow, sansio.run_blocking_in_default_thread_pool))
+        task = asyncio.ensure_future(
+            sync_and_async_flow_runners.run_flow_async(
+                flow, sync_and_async_flow_runners.run_blocking_in_default_thread_pool
+            )
+        )
         await asyncio.to_thread(self.reached.wait, 60)
         task.cancel()
         await asyncio.sleep(0)
@@ -222,7 +230,9 @@ async def test_cancellation_during_the_last_database_work_is_raised() -> None:
 async def test_second_cancellation_does_not_abandon_database_work() -> None:
     controlled_flow = ControlledFlow()
     task = asyncio.ensure_future(
-        sansio.run_flow_async(make_flow(Transact(controlled_flow.work)), sansio.run_blocking_in_default_thread_pool)
+        sync_and_async_flow_runners.run_flow_async(
+            make_flow(Transact(controlled_flow.work)), sync_and_async_flow_runners.run_blocking_in_default_thread_pool
+        )
     )
     await asyncio.to_thread(controlled_flow.reached.wait, 60)
     for _ in range(3):
@@ -247,7 +257,11 @@ async def test_cancellation_of_a_sleep_reaches_the_flow() -> None:
             yield Transact(lambda: log.append("released"))
             raise
 
-    task = asyncio.ensure_future(sansio.run_flow_async(waiting(), sansio.run_blocking_in_default_thread_pool))
+    task = asyncio.ensure_future(
+        sync_and_async_flow_runners.run_flow_async(
+            waiting(), sync_and_async_flow_runners.run_blocking_in_default_thread_pool
+        )
+    )
     await asyncio.sleep(0)
     task.cancel()
 

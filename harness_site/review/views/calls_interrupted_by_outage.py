@@ -22,10 +22,10 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
 from checkpoints.sync_client import SyncCheckpointer
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
@@ -37,7 +37,7 @@ from harness_site.review.bulk_decision_forms import (
     SharedAnswerForm,
     focus_first_invalid_field,
 )
-from harness_site.review.decided_call_rows import is_decision_withdrawn
+from harness_site.review.decided_rows_and_batches import is_decision_withdrawn
 from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.differing_arguments import find_names_of_visibly_differing_arguments
 from harness_site.review.load_claims_and_record_presence import CallClaimsAndPresence
@@ -55,7 +55,7 @@ from harness_site.review.selectors.next_attempts_of_rerun_calls import load_stat
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
-from harness_site.sessions.selectors import multi_person_approvals
+from harness_site.sessions.selectors import multi_person_decisions
 from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
 from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import ProbeRequest
 
@@ -409,7 +409,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             people.get(call.pk, load_claims_and_record_presence.NOBODY),
             tuple(probe_requests.get((call.session_id, (call.call_id, call.step)), ())),
             explain_why_reader_cannot_decide(
-                call, multi_person_approvals.list_incomplete_agreements(call, decisions[call.pk], electorate), reader
+                call, multi_person_decisions.list_incomplete_agreements(call, decisions[call.pk], electorate), reader
             ),
             next_statuses.get(call.pk, ""),
         )

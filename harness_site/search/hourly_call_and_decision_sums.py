@@ -19,7 +19,7 @@ from checkpoints.db.sql_names_and_values import build_insert_sql, convert_values
 from checkpoints.enums import APPROVAL_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import AuditEvent, Decision
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, IS_QUESTION, is_failed_command
+from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, IS_QUESTION, is_failed_command
 from harness_site.search.models import DecisionSums, ToolSums
 
 KEYS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, str]]] = {

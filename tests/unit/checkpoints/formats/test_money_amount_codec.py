@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from checkpoints.exceptions import NotRepresentable
-from checkpoints.formats import exact_amounts
+from checkpoints.formats import money_amount_codec
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,9 @@ from checkpoints.formats import exact_amounts
     ids=repr,
 )
 def test_amount_is_restored_equal(amount: float | Decimal) -> None:
-    loaded = exact_amounts.parse_stored_amount_as_float_or_decimal(exact_amounts.encode_amount_as_json(amount))
+    loaded = money_amount_codec.parse_stored_amount_as_float_or_decimal(
+        money_amount_codec.encode_amount_as_json(amount)
+    )
 
     assert (loaded, type(loaded), str(loaded)) == (amount, type(amount), str(amount))
 
@@ -55,17 +57,17 @@ def test_amount_is_restored_equal(amount: float | Decimal) -> None:
 )
 def test_invalid_amount_is_refused(amount: Any) -> None:
     with pytest.raises(NotRepresentable):
-        exact_amounts.encode_amount_as_json(amount)
+        money_amount_codec.encode_amount_as_json(amount)
 
 
 @pytest.mark.parametrize("text", ["true", "null", "[]", "{", "NaN"])
 def test_damaged_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        exact_amounts.parse_stored_amount_as_float_or_decimal(text)
+        money_amount_codec.parse_stored_amount_as_float_or_decimal(text)
 
 
 def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
-    assert exact_amounts.round_amount_to_millionth(exact_amounts.encode_amount_as_json(0.1)) == Decimal("0.1")
+    assert money_amount_codec.round_amount_to_millionth(money_amount_codec.encode_amount_as_json(0.1)) == Decimal("0.1")
 
 
 @pytest.mark.parametrize(
@@ -82,10 +84,12 @@ def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
     ids=repr,
 )
 def test_as_decimal_is_rounded_to_a_millionth(amount: float | Decimal, headline: str) -> None:
-    assert str(exact_amounts.round_amount_to_millionth(exact_amounts.encode_amount_as_json(amount))) == headline
+    assert (
+        str(money_amount_codec.round_amount_to_millionth(money_amount_codec.encode_amount_as_json(amount))) == headline
+    )
 
 
 @pytest.mark.parametrize("damaged", ["NaN", '"Infinity"', "null", "1.0.0", ""])
 def test_damaged_amount_has_no_headline(damaged: str) -> None:
     with pytest.raises((ValueError, ArithmeticError)):
-        exact_amounts.round_amount_to_millionth(damaged)
+        money_amount_codec.round_amount_to_millionth(damaged)

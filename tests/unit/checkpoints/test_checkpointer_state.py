@@ -7,45 +7,45 @@ from weakref import WeakValueDictionary
 
 import pytest
 
-from checkpoints.remote.remote_client_state import RemoteClientState
-from checkpoints.store import client_state
-from checkpoints.store.client_state import ClientState, list_live_client_states
+from checkpoints.remote.remote_checkpointer_state import RemoteCheckpointerState
+from checkpoints.store import checkpointer_state
+from checkpoints.store.checkpointer_state import CheckpointerState, list_live_client_states
 from checkpoints.store.database_client_state import Store
 
 
-class _RecordingRegistry(WeakValueDictionary[str, ClientState]):
+class _RecordingRegistry(WeakValueDictionary[str, CheckpointerState]):
     """Registry that records which attributes a state has when it is registered."""
 
     def __init__(self) -> None:
         super().__init__()
         self.attributes: list[set[str]] = []
 
-    def __setitem__(self, token: str, state: ClientState) -> None:
+    def __setitem__(self, token: str, state: CheckpointerState) -> None:
         self.attributes.append(set(vars(state)))
         super().__setitem__(token, state)
 
 
 @pytest.mark.parametrize(
     "build",
-    [lambda: Store(workspace_id=1), lambda: RemoteClientState("http://127.0.0.1:9", "token")],
+    [lambda: Store(workspace_id=1), lambda: RemoteCheckpointerState("http://127.0.0.1:9", "token")],
     ids=["database", "server"],
 )
 def test_state_is_complete_when_other_threads_can_see_it(monkeypatch: pytest.MonkeyPatch, build: Any) -> None:
     registry = _RecordingRegistry()
-    monkeypatch.setattr(client_state, "_live_stores", registry)
+    monkeypatch.setattr(checkpointer_state, "_live_stores", registry)
     state = build()
     assert list_live_client_states() == [state]
     assert registry.attributes == [set(vars(state))]
 
 
 def test_states_are_listed_while_another_thread_creates_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_state, "_live_stores", WeakValueDictionary())
-    kept = [ClientState() for _ in range(2000)]
+    monkeypatch.setattr(checkpointer_state, "_live_stores", WeakValueDictionary())
+    kept = [CheckpointerState() for _ in range(2000)]
     stopped = threading.Event()
 
     def create_states() -> None:
         while not stopped.is_set():
-            kept.append(ClientState())
+            kept.append(CheckpointerState())
             kept.pop()
 
     interval = sys.getswitchinterval()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoints.formats import compression
+from checkpoints.formats import plain_and_delta_compression
 
 _STATE = (
     b"\x84\xa1v\x04\xa2ts\xd9 2026-11-26T06:39:02.470188+00:00\xadversions_seen\x83\xa9__input__\x80\xa9__start__\x81"
@@ -17,42 +17,42 @@ _STATE = (
 
 @given(st.one_of(st.binary(max_size=100), st.binary(max_size=40).map(lambda content: _STATE + content)))
 def test_packed_bytes_come_back_equal(content: bytes) -> None:
-    packed = compression.compress_with_preset_dictionary(content)
-    assert compression.decompress_with_preset_dictionary(packed) == content
+    packed = plain_and_delta_compression.compress_with_preset_dictionary(content)
+    assert plain_and_delta_compression.decompress_with_preset_dictionary(packed) == content
     assert len(packed) <= len(content) + 1
 
 
 def test_state_of_a_framework_is_less_than_half_as_long() -> None:
-    assert len(compression.compress_with_preset_dictionary(_STATE)) < len(_STATE) // 2
+    assert len(plain_and_delta_compression.compress_with_preset_dictionary(_STATE)) < len(_STATE) // 2
 
 
 @pytest.mark.parametrize("kind", ["cut", "extended", "unknown"])
 def test_bytes_that_are_not_whole_are_refused(kind: str) -> None:
-    packed = compression.compress_with_preset_dictionary(_STATE)
+    packed = plain_and_delta_compression.compress_with_preset_dictionary(_STATE)
     altered = {"cut": packed[:-1], "extended": packed + b"x", "unknown": b"\x02" + packed[1:]}[kind]
     with pytest.raises(ValueError, match="not whole"):
-        compression.decompress_with_preset_dictionary(altered)
+        plain_and_delta_compression.decompress_with_preset_dictionary(altered)
 
 
 @pytest.mark.parametrize("size", [0, 300, 70_000])
 def test_a_difference_comes_back_equal(size: int) -> None:
     base = "".join(map(str, range(size)))[:size].encode()
     content = b"before " + base + b" behind"
-    difference = compression.compress_difference(content, base)
-    assert compression.decompress_difference(difference, base) == content
+    difference = plain_and_delta_compression.compress_difference(content, base)
+    assert plain_and_delta_compression.decompress_difference(difference, base) == content
     for altered in (difference[:-1], difference + b"x"):
         with pytest.raises(ValueError, match=r"early|Error"):
-            compression.decompress_difference(altered, base)
+            plain_and_delta_compression.decompress_difference(altered, base)
 
 
 def test_what_is_around_the_text_of_a_message_is_short() -> None:
     text = b" ".join(b"%d" % number for number in range(100))
     line = b'[{"parentUuid":"=uuid","sessionId":"=","type":"user","message":{"role":"user","content":"%s"}}]' % text
-    assert len(compression.compress_difference(line, text)) < 40
+    assert len(plain_and_delta_compression.compress_difference(line, text)) < 40
 
 
 def test_a_difference_of_an_older_version_is_read() -> None:
     base = b"a text, which is also in the difference"
     packer = zlib.compressobj(9, zdict=base)
     difference = packer.compress(b"before " + base) + packer.flush()
-    assert compression.decompress_difference(difference, base) == b"before " + base
+    assert plain_and_delta_compression.decompress_difference(difference, base) == b"before " + base

@@ -8,7 +8,7 @@ from typing import Any, Final
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.importers.imported_message_and_usage import parse_token_count_or_zero
 from checkpoints.importers.transcript_reader_interface_and_builder import Body, get_text_field_or_empty
 

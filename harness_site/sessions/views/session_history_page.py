@@ -8,8 +8,8 @@ from checkpoints.db.keyset_pagination import Cursor
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.audit import audit_trail_query
 from harness_site.core.number_parameters import parse_number_parameter_or_none
-from harness_site.sessions.selectors import events_and_decisions
-from harness_site.sessions.selectors.events_and_decisions import HistoryCursor
+from harness_site.sessions.selectors import session_history
+from harness_site.sessions.selectors.session_history import HistoryCursor
 from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
@@ -21,7 +21,7 @@ from harness_site.sessions.session_lookup_masking_and_404 import (
 def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     before = _parse_history_cursor_or_none(request)
-    page = events_and_decisions.load_history_page(pk, before=before)
+    page = session_history.load_history_page(pk, before=before)
     integrity = audit_trail_query.load_chain_state_and_last_verdict(request.membership.workspace_id)
     unverified_entries = audit_trail_query.query_entries_since_verification_except_views(
         request.membership.workspace_id, integrity
@@ -30,9 +30,9 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
         "head": head,
         "tab": "history",
         "page": page,
-        "rows": list(events_and_decisions.group_read_events(page.rows)),
+        "rows": list(session_history.group_read_events(page.rows)),
         "before": before,
-        "takers": events_and_decisions.load_takeover_runs_by_lost_run_name(pk, page),
+        "takers": session_history.load_takeover_runs_by_lost_run_name(pk, page),
         "integrity": integrity,
         "has_seal_keys": audit_trail_query.has_seal_keys(),
         "unverified": unverified_entries.filter(session=pk).count(),

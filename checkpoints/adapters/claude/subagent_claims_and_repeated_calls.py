@@ -14,7 +14,7 @@ from typing import Any
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import SessionFinished
 from checkpoints.formats.canonical_json import to_canonical_json

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import models
 from django.db.models.functions import Now
 
-from checkpoints.formats import compression, digests
+from checkpoints.formats import digests, plain_and_delta_compression
 from checkpoints.models.packed_fields import PackedBinaryField, PackedDigestField, PackedTextField
 from checkpoints.models.session import Session
 from checkpoints.seals.sealed_model import SealedModel
@@ -19,8 +19,8 @@ class Blob(models.Model):
 
     `digest` is computed from `type` and the bytes before compression, and verified when they are read. The bytes may be
     stored as the difference from a message of the session, which has the same text;
-    `versions.opaque_bytes_as_differences` stores them alone before that message is deleted. Blobs that no state and no
-    write of the session reaches are removed with the last one that did.
+    `versions.opaque_bytes_as_message_differences` stores them alone before that message is deleted. Blobs that no
+    state and no write of the session reaches are removed with the last one that did.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="blobs", db_index=False)
@@ -58,11 +58,11 @@ def _decode_and_verify_content(row: Any, base: str | None) -> bytes:
         raise ValueError("its content is not bytes")
     content = bytes(row.content)
     if base is not None:
-        content = compression.decompress_difference(
-            content, compression.build_compression_base_from_message(row.type, base)
+        content = plain_and_delta_compression.decompress_difference(
+            content, plain_and_delta_compression.build_compression_base_from_message(row.type, base)
         )
     elif row.compressed:
-        content = compression.decompress(content)
+        content = plain_and_delta_compression.decompress(content)
     if digests.digest_blob(row.type, content) != row.digest:
         raise ValueError("its content does not match its digest")
     return content

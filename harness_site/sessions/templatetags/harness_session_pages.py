@@ -27,7 +27,7 @@ from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answ
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.masked_url_parameters import replace_file_digests_by_keyed_fingerprints
-from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
+from harness_site.core.rendering import ansi_colors, json_tree, markdown, safe_display_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 from harness_site.core.similar_known_names import NearNames
@@ -40,7 +40,7 @@ from harness_site.sessions import (
 )
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
 from harness_site.sessions.plan_steps_and_changes import PlanStep, StepState
-from harness_site.sessions.prompt_links_html import render_prompt_links
+from harness_site.sessions.prompt_outline_html import render_prompt_links
 from harness_site.sessions.search_hit_html import render_search_hits
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import (
@@ -50,8 +50,8 @@ from harness_site.sessions.selectors.conversation_window import (
     Handover,
     count_messages_opened_at_once,
 )
-from harness_site.sessions.selectors.events_and_decisions import CALL_ENDED, ArgumentEdit, HistoryItem
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
+from harness_site.sessions.selectors.session_history import CALL_ENDED, ArgumentEdit, HistoryItem
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead, SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 from harness_site.sessions.selectors.workflow_steps import StepRow
@@ -105,8 +105,8 @@ for _render_cell in (
     call_list_cells_html.render_call_duration_cell,
 ):
     register.simple_tag(_render_cell)
-register.filter("visible", mask_and_shorten_text.mask_and_reveal_hidden)
-register.filter("size", mask_and_shorten_text.format_byte_size)
+register.filter("visible", safe_display_text.mask_and_reveal_hidden)
+register.filter("size", safe_display_text.format_byte_size)
 register.filter("safe_link", session_formatting.mask_safe_link_or_return_empty)
 register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
@@ -229,7 +229,7 @@ def build_stored_json_or_link_context(stored: str, more_url: str) -> dict[str, A
     query = urlencode({"text": long_text_pagination.STORED})
     return {
         "url": f"{more_url}{'&' if '?' in more_url else '?'}{query}",
-        "size": mask_and_shorten_text.get_byte_size(stored),
+        "size": safe_display_text.get_byte_size(stored),
     }
 
 
@@ -411,8 +411,8 @@ def _get_step_shape_and_label(step: StepRow) -> tuple[str, str]:
 def mask_and_format_text_excerpt(content: str) -> str:
     """Format the beginning of a text with the size of the rest, which is one link away."""
     plain = remove_terminal_sequences(content)
-    beginning = mask_and_shorten_text.strip_markdown_marks(session_formatting.mask_and_format_text_beginning(plain))
-    return mask_and_shorten_text.mask_and_reveal_hidden(beginning)
+    beginning = safe_display_text.strip_markdown_marks(session_formatting.mask_and_format_text_beginning(plain))
+    return safe_display_text.mask_and_reveal_hidden(beginning)
 
 
 register.filter("mask_and_format_detail_name", format_event_details_and_actors.mask_and_format_detail_name)
@@ -447,7 +447,7 @@ def render_origin_of_copied_call(record: CallRecord, head: SessionHead, step_shi
     version = 0 if step_shift is None else record.step + step_shift
     if head.forked_from is None or head.origin_id is None:
         return build_html("{}", _("copied from the original"))
-    origin = mask_and_shorten_text.mask_and_reveal_hidden(head.origin_id)
+    origin = safe_display_text.mask_and_reveal_hidden(head.origin_id)
     address = reverse("harness_sessions:session", args=[head.forked_from])
     return build_html(
         '<a href="{}{}" title="{}">{}</a>',
@@ -484,7 +484,7 @@ def get_plan_step_symbol(step: PlanStep) -> str:
 @register.filter
 def format_plan_step_state(step: PlanStep) -> str:
     """Return the state of a step in the reader's language, or the plan's own word for one that is unknown."""
-    return str(_STEP_STATES[step.state]) if step.state else mask_and_shorten_text.mask_and_reveal_hidden(step.word)
+    return str(_STEP_STATES[step.state]) if step.state else safe_display_text.mask_and_reveal_hidden(step.word)
 
 
 @register.filter

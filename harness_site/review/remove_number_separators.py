@@ -5,7 +5,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from harness_site.review.edited_and_original_arguments import InvalidArgumentText
+from harness_site.review.argument_edit_parsing_and_originals import InvalidArgumentText
 
 #: A number as programs write it, maybe with a currency before or after it.
 _PLAIN: Final = re.compile(

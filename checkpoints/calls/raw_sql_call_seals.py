@@ -20,7 +20,7 @@ from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
-from checkpoints.store.client_state import ChangingCallColumns, OwnedSession, SealedCall
+from checkpoints.store.checkpointer_state import ChangingCallColumns, OwnedSession, SealedCall
 
 #: Values of the columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {"sentence_template": "", "allowed_decisions": ""}

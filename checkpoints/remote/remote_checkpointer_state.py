@@ -17,7 +17,7 @@ from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import AtGate, CheckpointsError, OwnershipError, SessionFinished, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.remote.transport import ServerAnswer, Transport, escape_identifier
-from checkpoints.store.client_state import ClientState, OwnedSession, TranscriptHead
+from checkpoints.store.checkpointer_state import CheckpointerState, OwnedSession, TranscriptHead
 
 if TYPE_CHECKING:
     from checkpoints.models import Run
@@ -62,7 +62,7 @@ class RemoteRun:
         return self.id
 
 
-class RemoteClientState(ClientState):
+class RemoteCheckpointerState(CheckpointerState):
     """State of a client whose sessions are on a server."""
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -184,7 +184,7 @@ class RemoteClientState(ClientState):
         self.transport.close()
 
 
-def _run_heartbeat_thread(reference: weakref.ref[RemoteClientState], ended: threading.Event) -> None:
+def _run_heartbeat_thread(reference: weakref.ref[RemoteCheckpointerState], ended: threading.Event) -> None:
     pause = LEASE_SECONDS / BEATS_PER_LEASE
     while not ended.wait(pause):
         store = reference()

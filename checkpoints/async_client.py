@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
 from uuid import UUID
 
-from checkpoints import constants, sansio
+from checkpoints import constants, sync_and_async_flow_runners
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.open_backend import open_backend
-from checkpoints.peers.call_join_and_pause_types import TakenTask, Told
+from checkpoints.peers.agent_call_and_result_types import TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.store.client_state import ClientState
+from checkpoints.store.checkpointer_state import CheckpointerState
 from checkpoints.store.owning_run_protocol import OwningRun
+from checkpoints.sync_and_async_flow_runners import copy_docstring_from
 from checkpoints.sync_client import SyncCheckpointer, build_client_of_backend
 from checkpoints.tools.registry_and_dispatch import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
@@ -154,9 +154,9 @@ class Checkpointer:
         )
 
     @property
-    def client_state(self) -> ClientState:
+    def checkpointer_state(self) -> CheckpointerState:
         """State that this client has in any case; `store` is the same object."""
-        return self.sync.client_state
+        return self.sync.checkpointer_state
 
     @property
     @copy_docstring_from(SyncCheckpointer.store)
@@ -218,7 +218,7 @@ class Checkpointer:
     ) -> OwningRun:
         description = NewSessionFields(user_message, agent, title, scratchpad_root, metadata, labels)
         flow = self.backend.start_session_flow(session_id, description, takeover=takeover)
-        return await sansio.run_flow_async(flow, self.run_blocking)
+        return await sync_and_async_flow_runners.run_flow_async(flow, self.run_blocking)
 
     def session(
         self,
@@ -307,7 +307,7 @@ class Checkpointer:
         if registry is not None:
             registry.bind(self, session_id)
         flow = self.backend.resume_session_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return await sansio.run_flow_async(flow, self.run_blocking)
+        return await sync_and_async_flow_runners.run_flow_async(flow, self.run_blocking)
 
     @copy_docstring_from(SyncCheckpointer.resume_run)
     async def resume_run(
@@ -341,7 +341,7 @@ class Checkpointer:
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
         step_log = await self.run_blocking(partial(self.backend.open_or_create_step_log, session_id, workflow_id))
-        return Workflow(self.client_state, step_log, session_id, workflow_id, self.run_blocking)
+        return Workflow(self.checkpointer_state, step_log, session_id, workflow_id, self.run_blocking)
 
     # ---- other agents
 
@@ -361,20 +361,20 @@ class Checkpointer:
         if registry is not None:
             registry.bind(self, session_id)
         flow = self.backend.take_paused_task_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return await sansio.run_flow_async(flow, self.run_blocking)
+        return await sync_and_async_flow_runners.run_flow_async(flow, self.run_blocking)
 
     extend_deadline = derive_async_method(SyncCheckpointer.extend_deadline)
 
     @copy_docstring_from(SyncCheckpointer.cancel_paused)
     async def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
-        return await sansio.run_flow_async(
+        return await sync_and_async_flow_runners.run_flow_async(
             self.backend.cancel_paused_session_and_notify_agents_flow(session_id, tell=tell, reason=reason),
             self.run_blocking,
         )
 
     @copy_docstring_from(SyncCheckpointer.tell_peers)
     async def tell_peers(self, tell: SendNotice, *, limit: int = constants.BATCH_LIMIT) -> Told:
-        return await sansio.run_flow_async(
+        return await sync_and_async_flow_runners.run_flow_async(
             self.backend.deliver_agent_notices_flow(tell, limit=limit), self.run_blocking
         )
 
@@ -395,7 +395,9 @@ class Checkpointer:
         attempt: int | None = None,
     ) -> str:
         target = DecisionTarget(session_id, call_id, 0, step, attempt)
-        return await sansio.run_flow_async(self.backend.verify_call_flow(target, actor), self.run_blocking)
+        return await sync_and_async_flow_runners.run_flow_async(
+            self.backend.verify_call_flow(target, actor), self.run_blocking
+        )
 
     confirm_landed = derive_async_method(SyncCheckpointer.confirm_landed)
     mark_failed = derive_async_method(SyncCheckpointer.mark_failed)

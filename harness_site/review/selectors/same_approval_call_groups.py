@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
-from checkpoints.models.tool_call import IS_QUESTION
+from checkpoints.models.tool_calls_and_results import IS_QUESTION
 from harness_site.core.masking.masked_url_parameters import (
     decrypt_name_if_encrypted,
     encrypt_name_if_masked,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkpoints.db.database_operation_context import database_operation
+from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.framework_states import state_store
 from checkpoints.models import FrameworkState, Session
-from checkpoints.models.framework_state import NAMESPACE_LENGTH
+from checkpoints.models.framework_state_blobs_and_writes import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
 from checkpoints.store.database_client_state import Store
 

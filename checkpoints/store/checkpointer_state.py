@@ -160,7 +160,7 @@ class OwnedSession:
 _MAX_REMEMBERED_IDLE = 10_000
 
 
-class ClientState:
+class CheckpointerState:
     """State that a client of a database and a client of a server have in common.
 
     Safe to use from many threads. It does not survive a fork: a child process has to open its own.
@@ -350,7 +350,7 @@ class ClientState:
             return list(self._held.values())
 
 
-_live_stores: weakref.WeakValueDictionary[str, ClientState] = weakref.WeakValueDictionary()
+_live_stores: weakref.WeakValueDictionary[str, CheckpointerState] = weakref.WeakValueDictionary()
 
 
 def is_client_state_with_token_alive(token: str) -> bool:
@@ -358,6 +358,6 @@ def is_client_state_with_token_alive(token: str) -> bool:
     return token in _live_stores
 
 
-def list_live_client_states() -> list[ClientState]:
+def list_live_client_states() -> list[CheckpointerState]:
     """List the states of the clients that still exist, while other threads may create some."""
     return [state for reference in _live_stores.valuerefs() if (state := reference()) is not None]

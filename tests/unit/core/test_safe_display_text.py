@@ -1,6 +1,6 @@
 import pytest
 
-from harness_site.core.rendering.mask_and_shorten_text import (
+from harness_site.core.rendering.safe_display_text import (
     FoldedText,
     cut_text_to_preview,
     format_byte_size,

@@ -23,7 +23,7 @@ from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.formats.storable_text import truncate_to_storable
-from checkpoints.ids import validate_id
+from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.importers.find_and_read_transcript_files import LIVE_SECONDS
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.price_table import ESTIMATE_MARKS, Cost

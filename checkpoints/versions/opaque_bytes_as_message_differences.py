@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.exceptions import TooLarge
-from checkpoints.formats import compression
+from checkpoints.formats import plain_and_delta_compression
 from checkpoints.models import Blob, FrameworkWrite, Message, Session
 
 #: Rows with opaque bytes.
@@ -48,15 +48,15 @@ def build_content_columns(type_: str, content: bytes, messages: Sequence[StoredM
     """Build the columns of opaque bytes, of which one of the messages may have the text. Raises `TooLarge`."""
     if len(content) > MAX_VALUE_BYTES:
         raise TooLarge(f"A value of the format {type_!r}", len(content), MAX_VALUE_BYTES)
-    if len(content) >= compression.MIN_COMPRESSED_SIZE:
+    if len(content) >= plain_and_delta_compression.MIN_COMPRESSED_SIZE:
         for message in messages:
-            base = compression.build_compression_base_from_message(type_, message.body)
+            base = plain_and_delta_compression.build_compression_base_from_message(type_, message.body)
             if not _contains_samples_of_base(content, base):
                 continue
-            difference = compression.compress_difference(content, base)
+            difference = plain_and_delta_compression.compress_difference(content, base)
             if len(difference) < len(content) // 4:
                 return ContentColumns(type_, difference, True, message.segment_id, message.position)
-    packed = compression.compress_if_shorter_or_none(content)
+    packed = plain_and_delta_compression.compress_if_shorter_or_none(content)
     return ContentColumns(type_, content if packed is None else packed, packed is not None)
 
 

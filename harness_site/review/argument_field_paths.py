@@ -21,7 +21,7 @@ class RowState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ArgumentPlace:
+class ArgumentPath:
     """Place of a value: the path to it in the stored arguments, of names and of numbers of rows, which begin with 0.
 
     `names` is this path as the reader may see it, `positions` names it in the form, where a name may be secret, and
@@ -34,7 +34,7 @@ class ArgumentPlace:
     changed_path: tuple[str | int, ...] = ()
     row_state: RowState = RowState.KEPT
 
-    def build_place_of_object_value(self, key: str, name: str, position: int) -> "ArgumentPlace":
+    def build_place_of_object_value(self, key: str, name: str, position: int) -> "ArgumentPath":
         """Return the place of a value in the object at this place."""
         return replace(
             self,
@@ -44,9 +44,9 @@ class ArgumentPlace:
             changed_path=(*self.changed_path, key),
         )
 
-    def build_place_of_list_row(self, number: int, changed_index: int, row_state: RowState) -> "ArgumentPlace":
+    def build_place_of_list_row(self, number: int, changed_index: int, row_state: RowState) -> "ArgumentPath":
         """Return the place of a row in the list at this place."""
-        return ArgumentPlace(
+        return ArgumentPath(
             (*self.path, number),
             (*self.names, number),
             (*self.positions, number),
@@ -54,14 +54,14 @@ class ArgumentPlace:
             row_state,
         )
 
-    def build_place_in_blank_row(self) -> "ArgumentPlace":
+    def build_place_in_blank_row(self) -> "ArgumentPath":
         """Return the place of the same value in a row that may be added."""
         names, positions = ((*path[:-2], BLANK_ROW_NUMBER, path[-1]) for path in (self.names, self.positions))
-        return ArgumentPlace(self.path, names, positions, self.changed_path, RowState.ADDED)
+        return ArgumentPath(self.path, names, positions, self.changed_path, RowState.ADDED)
 
-    def build_outer_place(self, length: int) -> "ArgumentPlace":
+    def build_outer_place(self, length: int) -> "ArgumentPath":
         """Return the place of the object, list or row that has this place in it."""
-        return ArgumentPlace(
+        return ArgumentPath(
             self.path[:length],
             self.names[:length],
             self.positions[:length],
@@ -115,4 +115,4 @@ class ArgumentPlace:
 
 
 #: Place of the arguments as a whole.
-ROOT: Final = ArgumentPlace()
+ROOT: Final = ArgumentPath()
