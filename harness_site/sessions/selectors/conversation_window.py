@@ -427,6 +427,11 @@ def canonicalize_arguments_or_empty(args: Any) -> str:
         return ""
 
 
+def digest_arguments(args: Any) -> str:
+    """Return the digest of arguments, as the log stores it."""
+    return digest_text(canonicalize_arguments_or_empty(args))
+
+
 class _ConversationBuilder:
     """Builder of one window, in as many queries for any length."""
 
@@ -616,7 +621,7 @@ class _ConversationBuilder:
         text = canonicalize_arguments_or_empty(call.args)
         steps = {key: rows for key, rows in steps.items() if rows[0].args == text} or steps
         if not steps:
-            return self._find_and_use_up_replayed_calls(call, text)
+            return self._find_and_use_up_replayed_calls(call)
         fresh = [key for key in steps if key not in self.used and (version is None or key[1] >= version - 1)]
         key_of_match = min(fresh) if fresh else max(steps)
         if fresh:
@@ -624,9 +629,9 @@ class _ConversationBuilder:
         self.used.add(key_of_match)
         return tuple(steps[key_of_match])
 
-    def _find_and_use_up_replayed_calls(self, call: CallPart, args: str) -> tuple[CallRecord, ...]:
+    def _find_and_use_up_replayed_calls(self, call: CallPart) -> tuple[CallRecord, ...]:
         """Find the logged call whose result answered a call under another id."""
-        rows = tuple(self.replayed.get((call.name, digest_text(args)), ()))
+        rows = tuple(self.replayed.get((call.name, digest_arguments(call.args)), ()))
         self.used |= {(record.call_id, record.step) for record in rows}
         return rows
 
@@ -635,7 +640,7 @@ class _ConversationBuilder:
         calls = (part for parts in self.parts for part in parts if isinstance(part, CallPart))
         unknown = (call for call in calls if call.call_id not in logged_ids)
         return call_records.load_replayed_calls_by_tool_and_digest(
-            self.session.pk, {digest_text(canonicalize_arguments_or_empty(call.args)) for call in unknown}
+            self.session.pk, {digest_arguments(call.args) for call in unknown}
         )
 
     def _load_logged_calls(self, version: int) -> dict[tuple[str, int], list[CallRecord]]:

@@ -23,9 +23,9 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals_and_transcript_verification
 from harness_site.sessions.selectors import conversation_window
-from harness_site.sessions.selectors.calls_given_stored_results import load_condition_of_calls_given_stored_results
 from harness_site.sessions.selectors.conversation_window import ERROR_STATUSES, TranscriptVersion
 from harness_site.sessions.selectors.message_windows import build_body_contains_condition, query_messages_of_ranges
+from harness_site.sessions.selectors.stored_results_given_again import load_stored_result_index
 
 #: Messages in memory at once.
 _CHUNK_SIZE = 25
@@ -191,8 +191,8 @@ def _find_position_where_error_is_shown(
     if not error_call_ids:
         return position
     calls = _load_newest_calls_before(transcript, position, error_call_ids)
-    is_given_stored_result = load_condition_of_calls_given_stored_results(session.pk, [call for _, call in calls])
-    given = {call.call_id for _, call in calls if is_given_stored_result(call)}
+    index = load_stored_result_index(session.pk, [call for _, call in calls])
+    given = {call.call_id for _, call in calls if index.find_logged_call_asked_again(call) is not None}
     if given == error_call_ids:
         return None
     return max((at for at, call in calls if call.call_id not in given), default=position)

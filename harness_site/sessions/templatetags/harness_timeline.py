@@ -15,6 +15,7 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
 from harness_site.sessions.timeline.list_timeline_items import (
+    CALL_KINDS,
     CALL_OUTCOMES,
     TimelineItem,
     get_item_texts_in_current_language,
@@ -111,7 +112,7 @@ def _format_run_of_item(item: TimelineItem, copied: str | None) -> str | int:
 
 def _render_call_sentence(item: TimelineItem, sentences: Mapping[int, str]) -> SafeString | str:
     """Render on one line what a call does, so that calls of the same tool can be told apart."""
-    sentence = sentences.get(item.call_pk, "") if item.call_pk is not None and item.kind in CALL_OUTCOMES else ""
+    sentence = sentences.get(item.call_pk, "") if item.call_pk is not None and item.kind in CALL_KINDS else ""
     if not sentence:
         return ""
     return build_html(' <small class="call-sentence" dir="auto" title="{}">{}</small>', sentence, sentence)

@@ -25,6 +25,7 @@ from harness_site.sessions.timeline.selectors.timeframe_contents import (
     Occurrence,
     PeerWait,
     RunCourse,
+    StoredResult,
     Timeframe,
 )
 from harness_site.sessions.timeline.selectors.turn_contents import TurnContents
@@ -38,6 +39,7 @@ _KINDS: Final[dict[str, str | Promise]] = {
     "peer": _("Waits for another agent"),
     "unanswered": _("No result"),
     "ran": _("Tool call"),
+    "replay": _("Stored result"),
     "model": _("Model turn"),
     "tools": _("Tools of a turn"),
     "agents": _("Subagents"),
@@ -53,6 +55,8 @@ _KINDS: Final[dict[str, str | Promise]] = {
 }
 #: Kinds that are outcomes of a call.
 CALL_OUTCOMES: Final = frozenset({"lost", "failed", "running", "unanswered", "ran"})
+#: Kinds that lead to a logged call, about which its row says what it does.
+CALL_KINDS: Final = CALL_OUTCOMES | {"replay"}
 #: Kind of turn → name of one with the version that was saved at its end.
 _TURNS: Final[dict[str, str | Promise]] = {
     "model": _("Model turn to version %(version)s"),
@@ -148,11 +152,12 @@ class TimelineItem:
 
     @property
     def has_known_duration(self) -> bool:
-        """Return whether it is known how long it took: not for a moment, nor for a call without a result.
+        """Return whether it is known how long it took: not for a moment, for a stored result that was given, nor for a
+        call without a result.
 
         A running call has taken the time until the last sign of its process; that of a transcript has none after it.
         """
-        if self.is_moment or self.has_one_time or self.kind == "unanswered":
+        if self.is_moment or self.has_one_time or self.kind in {"unanswered", "replay"}:
             return False
         return self.seconds > 0 or self.kind in {"ran", "failed"} or self.kind not in CALL_OUTCOMES
 
@@ -168,13 +173,13 @@ class RunItems:
     """Occurrences of one run by row of its lane, each in order of time.
 
     There may be thousands; only displayed ones are converted to a `TimelineItem`. `listed_versions` are those that end
-    no turn: in the table, a turn represents its version. Turns in which only tools ran whose calls are not logged are
-    among the calls.
+    no turn: in the table, a turn or a stored result that was given represents its version. Turns in which only tools
+    ran whose calls are not logged are among the calls.
     """
 
     run: int
     turns: Sequence[Turn]
-    calls: Sequence[Stretch | PeerWait | Turn]
+    calls: Sequence[Stretch | PeerWait | StoredResult | Turn]
     signs: Sequence[Event]
     versions: Sequence[VersionMark]
     listed_versions: Sequence[VersionMark]
@@ -255,17 +260,23 @@ def _move_what_ended_before(start: int, of_run: RunItems, outside: RunItems) -> 
 def _build_run_items(run_course: RunCourse) -> RunItems:
     lane = run_course.lane
     turn_versions = {turn.version for turn in run_course.turns}
+    turn_versions.update(stored_result.version for stored_result in run_course.stored_results)
     marks = sorted(lane.marks, key=START)
     return RunItems(
         run=lane.run.number,
         turns=sorted((turn for turn in run_course.turns if turn.kind not in CALL_OUTCOMES), key=START),
         calls=sorted(
-            [*lane.stretches, *run_course.asked, *(turn for turn in run_course.turns if turn.kind in CALL_OUTCOMES)],
+            [
+                *lane.stretches,
+                *run_course.asked,
+                *run_course.stored_results,
+                *(turn for turn in run_course.turns if turn.kind in CALL_OUTCOMES),
+            ],
             key=START,
         ),
         signs=sorted(run_course.events, key=START),
         versions=marks,
-        listed_versions=[mark for mark in marks if mark.version not in turn_versions],
+        listed_versions=[mark for mark in marks if mark.version not in turn_versions or not mark.by_run],
     )
 
 
@@ -317,7 +328,9 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
                 has_one_time=entry.has_one_time,
             )
         case Turn():
-            if entry.contents is not None and (entry.contents.answers or entry.contents.tools):
+            if entry.contents is not None and any(
+                (entry.contents.answers, entry.contents.tools, entry.contents.given_again)
+            ):
                 return _build_item_of_turn_with_contents(entry, entry.contents, start, run, texts)
             name = texts.turns[entry.kind] % {"version": entry.version}
             last = _get_last_message_position_or_none(entry.length)
@@ -334,6 +347,13 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             phase = texts.sentences["prompted"] if entry.by_run and entry.is_prompt else phase
             by = run if entry.by_run else None
             return TimelineItem("version", start, seconds, by, name, phase, version=entry.version, position=last)
+        case StoredResult():
+            outcome = texts.sentences["in_version"] % {
+                "outcome": texts.sentences["given_again"],
+                "version": entry.version,
+            }
+            name = mask_and_format_tool_name(entry.tool)
+            return TimelineItem("replay", start, seconds, run, name, outcome, call_pk=entry.call_pk)
         case PeerWait():
             outcome = texts.answers.get(entry.status, entry.status)
             name = texts.sentences["asked"] % {"agent": mask_and_reveal_hidden(entry.peer)}
@@ -347,11 +367,12 @@ def _build_item_of_turn_with_contents(
 ) -> TimelineItem:
     """Convert a turn to an item that is named by the models that answered in it and the tools that ran."""
     answers, models = _format_answers_of_models(contents, texts)
-    tools = _format_names_with_counts(contents.tools, texts)
+    names = [logged.tool for logged in contents.given_again] if contents.has_only_stored_results else contents.tools
+    tools = _format_names_with_counts(names, texts)
     failed = _format_names_with_counts(contents.failed, texts)
     # The outcomes of logged calls are at the calls themselves.
     outcome = texts.outcomes[turn.kind] if turn.kind in CALL_OUTCOMES else texts.sentences["saved"]
-    if contents.given_again and not failed:
+    if contents.has_only_stored_results:
         outcome = texts.sentences["given_again"]
     if failed and (turn.kind not in CALL_OUTCOMES or len(set(contents.tools)) > 1):
         outcome = texts.sentences["failed_tools"] % {"tools": failed}

@@ -34,7 +34,13 @@ from harness_site.sessions.timeline.list_timeline_items import (
     mask_and_format_tool_name,
 )
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn
-from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, PeerWait, RunCourse, Timeframe
+from harness_site.sessions.timeline.selectors.timeframe_contents import (
+    Occurrence,
+    PeerWait,
+    RunCourse,
+    StoredResult,
+    Timeframe,
+)
 from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
 
 #: Width of the drawing on a wide screen and on a phone.
@@ -71,10 +77,23 @@ _LONGEST_LABEL = 160
 _SIGN = 6.0
 _MARK = 3.0
 #: Kinds of bars of time in which nothing went on.
-_WAITS: Final = ("wait", "peer")
+_IDLE_KINDS: Final = ("wait", "peer", "replay")
 _GRAVE: Final = ("lost", "failed", "crash", "takeover")
 #: Kinds of bars in the legend, by style.
-_BARS: Final = ("model", "tools", "agents", "turn", "ran", "failed", "lost", "unanswered", "running", "wait", "peer")
+_BARS: Final = (
+    "model",
+    "tools",
+    "agents",
+    "turn",
+    "ran",
+    "failed",
+    "lost",
+    "unanswered",
+    "running",
+    "replay",
+    "wait",
+    "peer",
+)
 _SIGN_KINDS: Final = ("crash", "takeover", "pause", "taken", "verified", "vote", "decision", "version")
 
 
@@ -207,6 +226,8 @@ def compute_timeframe_layout(
 
 def _get_legend_label_of_bars(kind: str, kinds: Counter[str], texts: ItemTexts) -> str:
     """Return the label of a kind of bars in the legend: turns beside turns of a model are other turns."""
+    if kind == "replay":
+        return _("Stored result given again, nothing ran")
     return _("Other turn") if kind == "turn" and kinds["model"] else texts.kinds[kind]
 
 
@@ -224,7 +245,7 @@ def _iterate_work_and_call_periods(runs: Iterable[RunItems]) -> Iterator[tuple[i
     for run_items in runs:
         for turn in run_items.turns:
             yield from turn.periods_of_work
-        yield from ((call.start, call.end) for call in run_items.calls if call.kind not in _WAITS)
+        yield from ((call.start, call.end) for call in run_items.calls if call.kind not in _IDLE_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +254,13 @@ class _CallRow:
 
     text: str
     title: str
-    calls: Sequence[Stretch | PeerWait | Turn]
+    calls: Sequence[Stretch | PeerWait | StoredResult | Turn]
     has_one_name: bool
 
 
-def _group_calls_into_rows(calls: Sequence[Stretch | PeerWait | Turn], longest: int) -> list[_CallRow]:
+def _group_calls_into_rows(calls: Sequence[Stretch | PeerWait | StoredResult | Turn], longest: int) -> list[_CallRow]:
     """Group the calls of a run by their tool, in the order of their first calls."""
-    by_name: dict[str, list[Stretch | PeerWait | Turn]] = {}
+    by_name: dict[str, list[Stretch | PeerWait | StoredResult | Turn]] = {}
     for call in calls:
         by_name.setdefault(_get_called_name(call), []).append(call)
     names = sorted(filter(None, by_name), key=lambda name: -len(by_name[name]))
@@ -257,17 +278,21 @@ def _group_calls_into_rows(calls: Sequence[Stretch | PeerWait | Turn], longest: 
     return rows
 
 
-def _get_called_name(call: Stretch | PeerWait | Turn) -> str:
+def _get_called_name(call: Stretch | PeerWait | StoredResult | Turn) -> str:
     """Return the tool or the agent that was called; calls that may be of several tools have no name."""
     if isinstance(call, PeerWait):
         return call.peer
     if isinstance(call, Turn):
         tools = set(call.contents.tools) if call.contents else set()
         return tools.pop() if len(tools) == 1 else ""
+    if isinstance(call, StoredResult):
+        return call.tool
     return call.tool if call.number == 1 else ""
 
 
-def _build_named_call_row(name: str, calls: Sequence[Stretch | PeerWait | Turn], longest: int) -> _CallRow:
+def _build_named_call_row(
+    name: str, calls: Sequence[Stretch | PeerWait | StoredResult | Turn], longest: int
+) -> _CallRow:
     tool, title = mask_and_format_tool_name(name), mask_and_reveal_hidden(name)
     return _CallRow(shorten_text(tool, longest), title if title.endswith(tool) else tool, calls, has_one_name=True)
 
@@ -415,7 +440,9 @@ class _RunItemsLayout:
         )
 
 
-def _split_turns_at_waits(entries: Iterable[Stretch | PeerWait | Turn]) -> Iterator[Stretch | PeerWait | Turn]:
+def _split_turns_at_waits(
+    entries: Iterable[Stretch | PeerWait | StoredResult | Turn],
+) -> Iterator[Stretch | PeerWait | StoredResult | Turn]:
     """Yield turns and calls, and of turns that waited a part for each period of work."""
     for entry in entries:
         if isinstance(entry, Turn) and entry.waits:
@@ -428,6 +455,8 @@ def _list_bar_label_candidates(item: TimelineItem, texts: ItemTexts, *, is_named
     """List the possible labels of a bar, the longest first."""
     if item.kind == "wait":
         return list_wait_label_candidates(formatting.format_duration(item.seconds))
+    if is_named and item.kind == "replay":
+        return (texts.kinds["replay"],)
     if is_named and item.version is not None:
         return (formatting.format_duration(item.seconds),)
     if item.short_names:

@@ -27,7 +27,7 @@ from harness_site.sessions.timeline import (
     running_totals_chart_layout,
     timeframe_lane_and_bar_layout,
 )
-from harness_site.sessions.timeline.list_timeline_items import CALL_OUTCOMES, RunItems, TimelineItem
+from harness_site.sessions.timeline.list_timeline_items import CALL_KINDS, RunItems, TimelineItem
 from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents, turn_contents
 from harness_site.sessions.timeline.selectors.run_lanes import STATUS_CHANGING_KINDS, Turn
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
@@ -157,8 +157,8 @@ def _build_table_page(session_pk: int, frame: Timeframe, runs: Sequence[RunItems
     first = first if first < total else 0
     entries = list_timeline_items.list_first_items_in_time_order(runs, first + ROWS)[first:]
     if frame.count_turns() > turn_contents.MAX_TURNS:
-        turns = (entry for _run, entry in entries if isinstance(entry, Turn))
-        known = timeframe_contents.load_contents_of_turns(session_pk, frame, turns)
+        versions = {entry.version for _run, entry in entries if isinstance(entry, Turn)}
+        known = timeframe_contents.load_contents_of_turns(session_pk, frame, versions)
         entries = [
             (run, known.get(entry.version, entry) if isinstance(entry, Turn) else entry) for run, entry in entries
         ]
@@ -169,7 +169,7 @@ def _build_table_page(session_pk: int, frame: Timeframe, runs: Sequence[RunItems
 
 def _load_readable_calls(items: Sequence[TimelineItem]) -> list[CallRecord]:
     """Load the calls among the items, without those that were altered."""
-    pks = [item.call_pk for item in items if item.call_pk is not None and item.kind in CALL_OUTCOMES]
+    pks = [item.call_pk for item in items if item.call_pk is not None and item.kind in CALL_KINDS]
     return call_records.load_readable_calls_with_pks_without_results(pks)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -289,9 +290,9 @@ def test_query_count_is_independent_of_the_items(
         make_message(session=session, role="assistant")
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number)))
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(19):
         reader.get(f"/sessions/{session.pk}/timeline/")
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(21):
         reader.get(f"/sessions/{session.pk}/timeline/?from=2025-03-04T10:42:00Z&to=2025-03-04T10:43:00Z")
 
 
@@ -426,7 +427,7 @@ def test_messages_that_versions_added_are_known_for_the_newest_ones(
 
 def test_turn_that_got_a_stored_result_again_has_not_failed(session: Session, reader: Client) -> None:
     """A framework refuses the call to give the stored result to the model, so that the result is an error there."""
-    logged = call(session, 12, call_id="first", tool="mcp__shop__refund", args={"order": 17})
+    logged = call(session, 12, call_id="first", tool="mcp__shop__refund", args={"order": 17}, step=0)
     ToolCall.objects.filter(pk=logged).update(replay_count=1)
     ask = {"kind": "tool_call", "id": "again", "name": "mcp__shop__refund", "args": {"order": 17}}
     result = {"kind": "tool_result", "call_id": "again", "content": "not made again: done", "is_error": True}
@@ -437,9 +438,106 @@ def test_turn_that_got_a_stored_result_again_has_not_failed(session: Session, re
         Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=20 * number))
     html = page(reader, session)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "refund Tools of a turn stored result given again, version 2" in words
+    assert "Stored result stored result given again, version 2 – 1" in words
     assert html.count("mcp__shop__refund") == html.count("<title>mcp__shop__refund</title>") == 2
     assert "chip bad" not in html
     ToolCall.objects.filter(pk=logged).update(replay_count=0)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "refund Tools of a turn refund failed, version 2" in words
+
+
+def save_result_of_call_before_resume(
+    session: Session, *, asked_by_run: bool, given_by_run: bool, answers: bool = False, **fields: Any
+) -> int:
+    """Save what adapters save when a run dies in a tool, a person says that it happened, and another run resumes.
+
+    The result keeps the id of its call. Return the key of the call.
+    """
+    first = Run.objects.get(session=session)
+    asked = {"kind": "tool_call", "id": "refund-1", "name": "refund", "args": {"order": 17}}
+    make_message(session=session, role="assistant", blocks=[asked])
+    make_checkpoint(session=session, run=first)
+    given: dict[str, Any] = {"status": CallStatus.COMPLETED, "replay_count": 1, "answered_version": 2} | fields
+    pk = call(session, 12, call_id="refund-1", tool="refund", args={"order": 17}, step=1, **given)
+    begin = THEN + timedelta(seconds=60)
+    resumed = make_run(session=session, started_at=begin, heartbeat_at=begin + timedelta(seconds=30))
+    result = {"kind": "tool_result", "call_id": "refund-1", "content": "refunded 40"}
+    make_message(session=session, role="tool", blocks=[result])
+    if answers:
+        make_message(session=session, role="assistant", text="Refunded.")
+    make_checkpoint(session=session, run=resumed)
+    for version, by_run, second in ((1, asked_by_run, 5), (2, given_by_run, 80)):
+        saved = Checkpoint.objects.filter(session=session, version=version)
+        saved.update(created_at=THEN + timedelta(seconds=second))
+        if not by_run:
+            saved.update(run=None)
+    return pk
+
+
+@pytest.mark.parametrize(
+    ("asked_by_run", "given_by_run", "answers"),
+    [
+        (True, True, False),  # the library's own client, which saves after each step
+        (True, True, True),  # the same, where a version has the whole turn
+        (False, True, False),  # LangGraph, OpenAI Agents, Strands, ADK
+        (False, False, True),  # Pydantic AI
+    ],
+)
+def test_stored_result_that_a_later_run_gave_is_no_work(
+    session: Session, reader: Client, asked_by_run: bool, given_by_run: bool, answers: bool
+) -> None:
+    pk = save_result_of_call_before_resume(
+        session, asked_by_run=asked_by_run, given_by_run=given_by_run, answers=answers
+    )
+    html = page(reader, session)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "Stored result stored result given again, version 2 – 2" in words
+    title = "<title>refund: stored result given again, version 2</title>"
+    mark = f'<a href="/sessions/{session.pk}/calls/{pk}/" tabindex="-1">{title}<rect class="replay"'
+    assert html.count(mark) == 2  # on a wide and on a narrow screen
+    assert '<rect class="replay" x="1" y="1" width="20" height="10" rx="2"/></svg>Stored result given again' in html
+    assert 'class="tools"' not in html
+    assert ("Model answer Model turn saved, version 2" in words) == (given_by_run and answers)
+    assert "Version 2 Version saved outside of a run" in words if not given_by_run else "Version 2 Version" not in words
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"replay_count": 0},  # the run that started it saved nothing, the next one found its result in the log
+        {"status": CallStatus.FAILED},
+        {"status": CallStatus.REJECTED},
+    ],
+)
+def test_result_that_is_not_a_stored_one_is_among_the_tools_of_its_turn(
+    session: Session, reader: Client, fields: dict[str, Any]
+) -> None:
+    save_result_of_call_before_resume(session, asked_by_run=True, given_by_run=True, **fields)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "refund Tools of a turn saved, version 2" in words
+    assert "given again, version" not in words
+
+
+def test_result_that_the_run_of_its_call_saved_is_no_stored_one(session: Session, reader: Client) -> None:
+    """The stored result was given afterwards, to a call that is not saved yet."""
+    save_result_of_call_before_resume(session, asked_by_run=True, given_by_run=True)
+    Checkpoint.objects.filter(version=2).update(run=Run.objects.get(number=1), created_at=THEN + timedelta(seconds=20))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "refund Tools of a turn saved, version 2" in words
+
+
+def test_call_that_ran_after_an_equal_one_whose_stored_result_was_given_is_work(
+    session: Session, reader: Client
+) -> None:
+    save_result_of_call_before_resume(session, asked_by_run=True, given_by_run=True)
+    call(session, 85, call_id="refund-2", tool="refund", args={"order": 17}, step=2, answered_version=3)
+    again = {"kind": "tool_call", "id": "refund-2", "name": "refund", "args": {"order": 17}}
+    make_message(session=session, role="assistant", blocks=[again])
+    make_message(
+        session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "refund-2", "content": "refunded"}]
+    )
+    make_checkpoint(session=session)
+    Checkpoint.objects.filter(version=3).update(created_at=THEN + timedelta(seconds=90))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "Model answer, refund Turn saved, version 3" in words
+    assert words.count("Stored result stored result given again") == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -14,7 +14,9 @@ from checkpoints.db import clock
 from checkpoints.enums import HOOK_KINDS, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds, fill_open_range_ends
+from harness_site.sessions.selectors import stored_results_given_again
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.stored_results_given_again import LoggedCall
 from harness_site.sessions.timeline.selectors import (
     run_lanes,
     takeover_approval_verification_and_handover_events,
@@ -72,16 +74,34 @@ class Event(NamedTuple):
     approvals: int = 1
 
 
+class StoredResult(NamedTuple):
+    """A stored result that was given for a call, so that no tool ran (`kind` is replay), by the end of a version.
+
+    `call_pk` is the key of the logged call of `tool` whose result it is.
+    """
+
+    kind: str
+    start: int
+    end: int
+    tool: str
+    call_pk: int
+    version: int
+
+
 #: Anything on a timeline. Every type begins with kind, start and end.
-Occurrence: TypeAlias = Stretch | Turn | PeerWait | Event | VersionMark
+Occurrence: TypeAlias = Stretch | Turn | PeerWait | StoredResult | Event | VersionMark
 
 
 @dataclass(slots=True)
 class RunCourse:
-    """One run: its lane, and the details that the overview omits."""
+    """One run: its lane, and the details that the overview omits.
+
+    The versions of turns that added nothing but `stored_results` end no turn.
+    """
 
     lane: Lane
     turns: list[Turn] = field(default_factory=list)
+    stored_results: list[StoredResult] = field(default_factory=list)
     asked: list[PeerWait] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
@@ -197,48 +217,101 @@ def load_timeframe(
     return _build_timeframe(courses.values(), span, cuts, version_rows)
 
 
-def load_contents_of_turns(session_pk: int, frame: Timeframe, turns: Iterable[Turn]) -> dict[int, Turn]:
-    """Load what happened in turns of a timeframe, in one query; return the turns with it by their version.
+def load_contents_of_turns(session_pk: int, frame: Timeframe, versions: Collection[int]) -> dict[int, Turn]:
+    """Load what happened in turns of a timeframe by the versions at their ends; return the turns with it by version.
 
-    One more query if a result is an error.
+    At most three queries.
     """
-    by_version = {turn.version: turn for turn in turns}
-    versions = (
+    contents = _load_contents_of_versions(
+        session_pk, frame, versions, stored_results_given_again.load_calls_with_given_results(session_pk)
+    )
+    return _add_contents_to_turns(frame, contents)
+
+
+def add_contents_to_turns_if_few(session_pk: int, frame: Timeframe) -> None:
+    """Load what happened in the turns of a timeframe, if there are not too many, into its courses.
+
+    Stored results that were given again are also looked for in versions that no run saved.
+    """
+    if frame.count_turns() > turn_contents.MAX_TURNS:
+        return
+    given = stored_results_given_again.load_calls_with_given_results(session_pk)
+    versions = {turn.version for run_course in frame.courses for turn in run_course.turns}
+    outside = [mark.version for run_course in frame.courses for mark in run_course.lane.marks if not mark.by_run]
+    if given:
+        versions.update(outside[-turn_contents.MAX_TURNS :])
+    contents = _load_contents_of_versions(session_pk, frame, versions, given)
+    turns = _add_contents_to_turns(frame, contents)
+    saved_at = {row[1]: row[2] for row in frame.version_rows}
+    for run_course in frame.courses:
+        run_course.stored_results = list(_iterate_stored_results_given_again(run_course, contents, saved_at))
+        run_course.turns = [
+            turns.get(turn.version, turn)
+            for turn in run_course.turns
+            if turn.version not in contents or not contents[turn.version].has_only_stored_results
+        ]
+
+
+def _load_contents_of_versions(
+    session_pk: int, frame: Timeframe, versions: Collection[int], given: Sequence[LoggedCall]
+) -> dict[int, TurnContents]:
+    """Load what versions added, with the stored results of the calls `given` apart; at most two queries."""
+    bounds = (
         (
             None if before is None else run_lanes.build_message_bounds_of_version(before),
             run_lanes.build_message_bounds_of_version(row),
         )
         for before, row in pairwise([None, *frame.version_rows])
-        if row is not None and row[1] in by_version
+        if row is not None and row[1] in versions
     )
-    contents = turn_contents.mark_stored_results_given_again(
-        session_pk, turn_contents.load_turn_contents(turn_contents.list_added_message_ranges(versions))
-    )
+    contents = turn_contents.load_turn_contents(turn_contents.list_added_message_ranges(bounds))
+    if not given:
+        return contents
+    calls = [call for each in contents.values() for call, _is_error in each.results]
+    index = stored_results_given_again.load_stored_result_index(session_pk, calls, given)
+    run_numbers = {
+        mark.version: run_course.lane.run.number for run_course in frame.courses for mark in run_course.lane.marks
+    }
+    return {
+        version: turn_contents.separate_stored_results_given_again(each, version, run_numbers[version], index)
+        if version in run_numbers
+        else each
+        for version, each in contents.items()
+    }
+
+
+def _add_contents_to_turns(frame: Timeframe, contents: Mapping[int, TurnContents]) -> dict[int, Turn]:
+    """Return the turns of a timeframe whose contents are known, with these, by version."""
     stretches = [stretch for run_course in frame.courses for stretch in run_course.lane.stretches]
     # The tools of a group of calls are not known, so all tools of its session may be logged.
     logged = None if any(stretch.number > 1 for stretch in stretches) else {stretch.tool for stretch in stretches}
     return {
-        version: turn._replace(
-            kind=_choose_kind_of_turn(turn.kind, contents[version], logged), contents=contents[version]
+        turn.version: turn._replace(
+            kind=_choose_kind_of_turn(turn.kind, contents[turn.version], logged), contents=contents[turn.version]
         )
-        for version, turn in by_version.items()
-        if version in contents
+        for run_course in frame.courses
+        for turn in run_course.turns
+        if turn.version in contents
     }
 
 
-def add_contents_to_turns_if_few(session_pk: int, frame: Timeframe) -> None:
-    """Load what happened in the turns of a timeframe, if there are not too many, into the turns of its courses."""
-    if frame.count_turns() > turn_contents.MAX_TURNS:
-        return
-    known = load_contents_of_turns(
-        session_pk, frame, (turn for run_course in frame.courses for turn in run_course.turns)
-    )
-    for run_course in frame.courses:
-        run_course.turns = [known.get(turn.version, turn) for turn in run_course.turns]
+def _iterate_stored_results_given_again(
+    run_course: RunCourse, contents: Mapping[int, TurnContents], saved_at: Mapping[int, int]
+) -> Iterator[StoredResult]:
+    """Yield the stored results that the versions of a run added, from the start of the work before each version."""
+    turns = {turn.version: turn for turn in run_course.turns}
+    for mark in run_course.lane.marks:
+        if mark.version in contents:
+            since = max(run_course.lane.start, saved_at.get(mark.version - 1, mark.end))
+            start = turns[mark.version].periods_of_work[-1][0] if mark.version in turns else min(since, mark.end)
+            for logged in contents[mark.version].given_again:
+                yield StoredResult("replay", start, mark.end, logged.tool, logged.pk, mark.version)
 
 
 def _choose_kind_of_turn(kind: str, contents: TurnContents, logged: Set[str] | None) -> str:
     """Choose the kind of a turn by what it added: `logged` are the tools whose calls are logged, None if unknown."""
+    if contents.has_only_stored_results:
+        return "replay"
     if contents.answers:
         return kind if contents.tools else "model"
     if not contents.tools or kind == "agents":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -15,8 +15,8 @@ from checkpoints.db.decompressed_text_sql import DecompressedText, StoredSize
 from checkpoints.formats import parse_json
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, list_message_parts
 from checkpoints.models import Message
-from harness_site.sessions.selectors.calls_given_stored_results import load_condition_of_calls_given_stored_results
 from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
+from harness_site.sessions.selectors.stored_results_given_again import LoggedCall, StoredResultIndex
 
 #: Largest number of turns, and of their messages, that are read for one page. More turns are drawn in groups.
 MAX_TURNS: Final = 300
@@ -30,18 +30,29 @@ _MAX_RESULT_DISTANCE: Final = 8
 
 
 class TurnContents(NamedTuple):
-    """What a turn added: the number of answers of the model, the names of the models, and the tools of the results.
+    """What a turn added: the number of answers of the model, the names of the models, and the results of tools.
 
-    The name of a tool is empty if its call is not known. The `failed` tools are those whose result is an error, and
-    `failed_calls` their calls. The tools `given_again` got the stored results of earlier calls.
+    `results` are calls, whose name is empty if it is not known, each with whether its result is an error. For those
+    `given_again`, no tool ran: they got the stored results of logged calls.
     """
 
     answers: int
     models: tuple[str, ...]
-    tools: tuple[str, ...]
-    failed: tuple[str, ...]
-    failed_calls: tuple[CallPart, ...] = ()
-    given_again: tuple[str, ...] = ()
+    results: tuple[tuple[CallPart, bool], ...]
+    given_again: tuple[LoggedCall, ...] = ()
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        return tuple(call.name for call, _is_error in self.results)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        return tuple(call.name for call, is_error in self.results if is_error)
+
+    @property
+    def has_only_stored_results(self) -> bool:
+        """Return whether nothing worked: no model answered and no tool ran."""
+        return bool(self.given_again) and not self.answers and not self.results
 
 
 class MessageRange(NamedTuple):
@@ -188,38 +199,36 @@ def _build_turn_contents(
     messages: dict[tuple[int, int], _ReadMessage],
     tools: dict[tuple[int, int], list[tuple[CallPart, bool]]],
 ) -> TurnContents:
-    answers, failed_calls = 0, []
+    answers = 0
     models: list[str] = []
-    names: list[str] = []
+    results: list[tuple[CallPart, bool]] = []
     for position in range(added.first, added.upto):
         message = messages.get((added.segment, position))
         if message is not None and message.is_answer:
             answers += 1
             if message.model and message.model not in models:
                 models.append(message.model)
-        for call, is_error in tools.get((added.segment, position), ()):
-            names.append(call.name)
-            if is_error:
-                failed_calls.append(call)
-    failed = tuple(call.name for call in failed_calls)
-    return TurnContents(answers, tuple(models), tuple(names), failed, tuple(failed_calls))
+        results += tools.get((added.segment, position), ())
+    return TurnContents(answers, tuple(models), tuple(results))
 
 
-def mark_stored_results_given_again(
-    session_pk: int, contents: Mapping[int, TurnContents]
-) -> Mapping[int, TurnContents]:
-    """Return what turns added, by version, with the calls that a framework refused to give the model a stored result.
+def separate_stored_results_given_again(
+    contents: TurnContents, version: int, run_number: int, index: StoredResultIndex
+) -> TurnContents:
+    """Return what a turn added with its stored results apart from those of tools that ran.
 
-    Their results look like errors, although nothing failed. One query, and none if no result is an error.
+    Args:
+        contents: What the turn added.
+        version: The version that was saved at its end.
+        run_number: Number of the run that saved it, or of the last run that had started before.
+        index: Index with the logged calls of the session.
     """
-    failed_calls = [call for each in contents.values() for call in each.failed_calls]
-    if not failed_calls:
-        return contents
-    is_given_again = load_condition_of_calls_given_stored_results(session_pk, failed_calls)
-    return {
-        version: each._replace(
-            failed=tuple(call.name for call in each.failed_calls if not is_given_again(call)),
-            given_again=tuple(call.name for call in each.failed_calls if is_given_again(call)),
-        )
-        for version, each in contents.items()
-    }
+    results: list[tuple[CallPart, bool]] = []
+    given: list[LoggedCall] = []
+    for call, is_error in contents.results:
+        logged = index.find_logged_call_given_in_version(call, version, run_number)
+        if logged is None:
+            results.append((call, is_error))
+        else:
+            given.append(logged)
+    return contents._replace(results=tuple(results), given_again=tuple(given)) if given else contents
