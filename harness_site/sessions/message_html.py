@@ -68,7 +68,8 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
     more_url = f"{messages_url}{entry.position}/?v={variables['version_text']}"
     is_offline = bool(variables["offline"])
     defines_tools = bool(entry.parts) and all(map(_get_name_of_offered_tool_or_empty, entry.parts))
-    role = "system" if defines_tools else entry.role  # some traces name the role "tool", as if a tool had answered
+    # Some traces name the role "tool", as if a tool had answered, and Claude Code the agent's for words of a hook.
+    role = "system" if defines_tools or _has_only_stored_results_given_by_hooks(entry) else entry.role
     return build_html(
         _MESSAGE,
         role_kind=session_formatting.get_role_css_kind(role),
@@ -94,6 +95,13 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
                 "brief": "instructions" if _is_instruction_to_the_model(entry) else variables["brief"],
             },
         ),
+    )
+
+
+def _has_only_stored_results_given_by_hooks(entry: MessageEntry) -> bool:
+    return bool(entry.parts) and all(
+        isinstance(part, TextPart) and program_tags_in_messages.is_stored_result_given_by_hook(part.text)
+        for part in entry.parts
     )
 
 

@@ -10,6 +10,8 @@ from typing import Final
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from checkpoints.formats.stored_result_sentence import parse_stored_result_or_none
+
 #: Known tags, the style of their chip, and its word.
 _CHIPS: Final[dict[str, tuple[str, Promise]]] = {
     "system-reminder": ("off", _("Reminder of the program")),
@@ -46,6 +48,7 @@ _OFTEN_EMPTY: Final = frozenset(
 #: What a program writes as a message of the person who interrupts the agent.
 _INTERRUPTION: Final = re.compile(r"\s*\[(Request interrupted by user[^\[\]\n]{0,40})\]\s*")
 _INTERRUPTION_CHIP: Final = ("bad", _("Interruption"))
+_STORED_RESULT_CHIP: Final = ("off", _("Stored result given to the agent"))
 _OPENING: Final = re.compile("<(" + "|".join(map(re.escape, _CHIPS)) + r")(?: [^<>\n]{0,200})?>")
 #: Headings of the state of an editor, and of what the person wrote, in prompts from an editor.
 _EDITOR_STATE: Final = "# Context from my IDE setup"
@@ -64,10 +67,14 @@ def begins_with_unclosed_tag(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """Part of a text, not masked. `chip` is the style and word of a tag, None for text of people and agents."""
+    """Part of a text, not masked. `chip` is the style and word of a tag, None for text of people and agents.
+
+    `raw` is the text as it is stored, if the program wrote words around the text that are shown only on request.
+    """
 
     text: str
     chip: tuple[str, Promise] | None = None
+    raw: str = ""
 
     @property
     def is_short(self) -> bool:
@@ -79,7 +86,13 @@ def has_program_written_text(text: str) -> bool:
         ("<" in text and _OPENING.search(text) is not None)
         or _split_editor_state(text) is not None
         or _INTERRUPTION.fullmatch(text) is not None
+        or is_stored_result_given_by_hook(text)
     )
+
+
+def is_stored_result_given_by_hook(text: str) -> bool:
+    """Return whether a text is the words of a hook that gave the agent a stored result in place of a call."""
+    return parse_stored_result_or_none(text) is not None
 
 
 def split_tagged_text(text: str) -> list[TextPiece]:
@@ -89,6 +102,8 @@ def split_tagged_text(text: str) -> list[TextPiece]:
     """
     if match := _INTERRUPTION.fullmatch(text):
         return [TextPiece(match[1], _INTERRUPTION_CHIP)]
+    if (stored_result := parse_stored_result_or_none(text)) is not None:
+        return [TextPiece(stored_result, _STORED_RESULT_CHIP, raw=text)]
     pieces: list[TextPiece] = []
     if (parts := _split_editor_state(text)) is not None:
         state, text = parts

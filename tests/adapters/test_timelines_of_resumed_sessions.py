@@ -37,3 +37,16 @@ def test_stored_result_is_not_drawn_as_work(play_story: PlayStory, client: Clien
     )
     assert len(re.findall(mark, html)) == 2  # on a wide and on a narrow screen
     assert 'class="tools"' not in html
+
+
+def test_words_of_the_hook_are_no_words_of_the_agent(play_story: PlayStory, client: Client) -> None:
+    """Claude Code stores them with "error", although all went well."""
+    play_story("claude_refunds")
+    client.force_login(make_user(name="rita"))
+    call = ToolCall.objects.get(tool__endswith="refund")
+    html = client.get(f"/sessions/{call.session_id}/").content.decode()
+    summaries = re.findall(
+        r"<summary>.*?Stored result given to the agent.*?refunded 40 for order 17.*?</summary>", html
+    )
+    assert summaries
+    assert html.count("hook error") == len(summaries) + 1  # in the details of each line, and in those of the call

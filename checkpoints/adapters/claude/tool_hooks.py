@@ -41,6 +41,7 @@ from checkpoints.async_client import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import ApprovalRequired, CheckpointerClosed, CheckpointsError, InvalidInput, ReviewRequired
+from checkpoints.formats.stored_result_sentence import build_stored_result_sentence
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sync_client import SyncCheckpointer
@@ -307,7 +308,7 @@ def _build_permission_output(decision: str, reason: str, **more: Any) -> Output:
 def _format_replayed_result(result: ToolResult) -> str:
     if result.is_error:
         return result.content or "A person rejected the call."
-    return f"The call was not made again: its result is known already. Continue with this result: {result.content}"
+    return build_stored_result_sentence(result.content)
 
 
 def _build_value_or_error(hook: Any) -> Any:

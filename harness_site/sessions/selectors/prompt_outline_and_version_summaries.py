@@ -274,4 +274,6 @@ def _extract_text_and_is_command(text: str) -> tuple[str, bool]:
     written = "\n".join(piece.text for piece in pieces if piece.chip is None)
     if written:
         return written, False
+    if (stored := next((piece for piece in pieces if piece.raw and piece.chip), None)) is not None and stored.chip:
+        return f"{stored.chip[1]}: {stored.text}", True
     return next((piece.text for piece in pieces if piece.chip and piece.chip[0] == "run"), ""), True

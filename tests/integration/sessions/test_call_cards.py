@@ -8,7 +8,8 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus
 from checkpoints.formats.parse_message_parts import ResultPart, TextPart
-from checkpoints.models import Run, Session, ToolCall
+from checkpoints.formats.stored_result_sentence import build_stored_result_sentence
+from checkpoints.models import Message, Run, Session, ToolCall
 from harness_site.sessions.selectors.conversation_window import CallCard
 from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
 from tests.support.factories import THEN, make_checkpoint, make_decision, make_late_result, make_message, make_messages
@@ -229,3 +230,19 @@ def test_transcript_and_record_say_that_a_stored_result_was_given_again(session:
     export = reader.get(f"/sessions/{session.pk}/export/print/")
     body = b"".join(export.streaming_content) if export.streaming else export.content  # type: ignore[attr-defined]
     assert b'href="#m-0">the call in message 1</a>' in body
+
+
+def test_words_of_a_hook_that_gave_a_stored_result_are_a_line_of_the_system(session: Session, reader: Client) -> None:
+    """Claude Code stores the words of the hook as a message of the agent."""
+    raw = f"PreToolUse:mcp__shop__refund hook error: {build_stored_result_sentence('refunded 40')}"
+    stored = make_message(session=session, role="assistant", text=raw)
+    make_message(session=session, role="assistant", text="PreToolUse:Bash hook error: not allowed")
+    make_checkpoint(session=session)
+    response = reader.get(f"/sessions/{session.pk}/")
+    words = visible_text(response)
+    assert re.search(rf"System [^—]*Stored result given to the agent refunded 40 {re.escape(raw)}", words)
+    assert re.search(r"Agent [^—]*PreToolUse:Bash hook error: not allowed", words)
+    assert '<article class="msg system" id="m-0">' in response.content.decode()
+    assert Message.objects.get(pk=stored.pk).body == stored.body
+    versions = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert "hook error: The call" not in versions

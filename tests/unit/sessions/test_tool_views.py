@@ -7,6 +7,7 @@ import pytest
 
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, TextPart
 from checkpoints.formats.shell_command_exit_codes import split_output_and_exit_code
+from checkpoints.formats.stored_result_sentence import build_stored_result_sentence
 from harness_site.core.masking.masker import MASK
 from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.selectors.conversation_window import CallCard
@@ -178,6 +179,17 @@ def test_program_tags_become_chips_and_other_text_is_kept() -> None:
     (interruption,) = program_tags_in_messages.split_tagged_text("[Request interrupted by user for tool use]")
     assert (interruption.chip is not None, interruption.text) == (True, "Request interrupted by user for tool use")
     assert not program_tags_in_messages.has_program_written_text("What does [Request interrupted by user] mean?")
+
+
+@pytest.mark.parametrize("beginning", ["", "PreToolUse:mcp__shop__refund hook error: "])
+def test_words_of_a_hook_that_gave_a_stored_result_become_a_chip_with_the_result(beginning: str) -> None:
+    raw = beginning + build_stored_result_sentence("refunded 40\nfor order 17")
+    (piece,) = program_tags_in_messages.split_tagged_text(raw)
+    assert (piece.text, piece.raw) == ("refunded 40\nfor order 17", raw)
+    assert piece.chip is not None
+    assert (piece.chip[0], str(piece.chip[1])) == ("off", "Stored result given to the agent")
+    assert not program_tags_in_messages.has_program_written_text(f"It said: {raw}")
+    assert not program_tags_in_messages.has_program_written_text("PreToolUse:Bash hook error: not allowed")
 
 
 def test_commands_of_an_editor_with_an_open_file_are_shown_as_files_and_differences() -> None:
