@@ -178,8 +178,7 @@ def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
     names = [_format_lane_name(lane) for lane in lanes]
-    copied = (name for lane, name in zip(lanes, names, strict=True) if lane.copied_from is not None)
-    scale = _LogScale(instants, max([LEFT, *(len(name) * _LETTER + 8 for name in copied)]))
+    scale = _LogScale(instants, max([LEFT, *(len(name) * _LETTER + 8 for name in names)]))
     heights = (_ROW if lane.takeover is None else _ROW_WITH_TAKEOVER for lane in lanes)
     *tops, height = accumulate(heights, initial=TOP)
     rows = tuple(

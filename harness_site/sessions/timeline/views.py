@@ -18,6 +18,7 @@ from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.safe_display_text import shorten_text
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallRecord
+from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
@@ -112,6 +113,8 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             "rows": replace(rows, items=tuple(_iterate_items_with_decided_outcomes(rows.items, records))),
             "copied": list_timeline_items.format_copied_lane_name(head.origin_id or "") if head.row.is_fork else None,
             "sentences": _format_call_sentences(records),
+            "has_versions_outside_of_runs": any(item.kind == "version" and item.run is None for item in rows.items),
+            "framework": read_session_environment(head.stored).framework,
             "here": build_time_range_query_string(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query_string(since, frame.cut)
             if since and frame.cut

@@ -24,6 +24,7 @@ from harness_site.sessions.selectors import (
     version_list,
 )
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_formatting import count_common_decimal_places, shorten_uuids
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
@@ -61,6 +62,8 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
             cost for row in page.rows for cost in (row.version.cost, row.cost_delta)
         ),
         "has_milliseconds": _have_equal_seconds([row.version.at for row in page.rows]),
+        "has_versions_outside_of_runs": any(row.version.run_number is None for row in page.rows),
+        "framework": read_session_environment(head.stored).framework,
         "first_page": before is None,
         "selected": selected,
         "newer_selected": [number for number in elsewhere if before is not None and number >= before],

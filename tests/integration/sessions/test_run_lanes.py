@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils.translation import override
 
 from checkpoints.enums import IMPORTED_RUN_HOST, ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
 from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall
@@ -432,3 +433,16 @@ def test_turn_before_the_run_that_saved_it_is_outside_of_a_run(session: Session,
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     found = re.findall(r"saved, version (\d) .{1,16}? (–|5) (?=2025|Not)", words)
     assert found == [("1", "–"), ("2", "–"), ("3", "5")]
+
+
+def test_name_of_a_lane_ends_before_its_line_in_each_language(session: Session) -> None:
+    make_checkpoint(session=session)
+    timeline = run_lanes.load_timeline_of_newest_runs(session.pk)
+    (lane,) = timeline.lanes
+    outside = replace(timeline, lanes=(replace(lane, run=replace(lane.run, number=0, host=IMPORTED_RUN_HOST)),))
+    with override("de"):
+        drawing = overview_layout.compute_run_lanes_layout(outside)
+    assert drawing is not None
+    (row,) = drawing.rows
+    assert row.name == "kein Lauf"
+    assert row.x >= len(row.name) * 7

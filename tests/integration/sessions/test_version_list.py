@@ -283,3 +283,29 @@ def test_version_that_ends_with_a_result_has_the_text_of_the_agent_or_its_call(
         "I send 149.00 EUR: to the card · by mail · what, value · price, 149 · password, ‹masked› +2 messages" in page
     )
     assert "Refund card: order 17 +2 messages" in page
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        (
+            '{"harness.framework": "LangGraph"}',
+            "Versions outside of a run were written by the session store of LangGraph, which does not know of runs.",
+        ),
+        (
+            "{}",
+            "Versions outside of a run were appended while no run owned the session, with append_checkpoint or over "
+            "the HTTP API.",
+        ),
+    ],
+)
+def test_page_says_why_versions_belong_to_no_run(session: Session, reader: Client, metadata: str, reason: str) -> None:
+    Session.objects.filter(pk=session.pk).update(metadata=metadata)
+    make_messages(session=session, texts=["Please refund order 17.", "Refunded."])
+    make_checkpoint(session=session, length=1)
+    pages = [f"/sessions/{session.pk}/versions/", f"/sessions/{session.pk}/timeline/"]
+    assert not any("Versions outside of a run" in visible_text(reader.get(page)) for page in pages)
+    make_checkpoint(session=session)
+    Checkpoint.objects.filter(session=session, version=2).update(run=None)
+    for page in pages:
+        assert reason in visible_text(reader.get(page))
