@@ -27,6 +27,7 @@ import "./filters.js";
 import "./several_names.js";
 import "./breadcrumb_filters.js";
 import "./next_page_fragment.js";
+import "./folds_on_paper.js";
 
 document.documentElement.classList.add("js");
 

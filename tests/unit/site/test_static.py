@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 STYLE_FOLDER = ROOT / "static" / "css"
 STYLES = sorted(STYLE_FOLDER.rglob("*.css"))
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
-LAYERS = "@layer reset, tokens, base, layout, components, pages, touch;"
+LAYERS = "@layer reset, tokens, base, layout, components, pages, touch, paper;"
 
 
 def test_css_layers_are_ordered_once() -> None:
