@@ -222,7 +222,7 @@ def draw_interrupted_calls_chart(period: Period, steps: Sequence[tuple[datetime,
 
 def draw_cost_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
     amounts = [(("cost", float(totals.cost)),) for _step, totals in steps]
-    titles = [f"{format_step_of_period(period, step)}: {format_money(totals.cost)}" for step, totals in steps]
+    titles = [f"{format_step_of_period(period, step)}: {format_money(totals.known_cost)}" for step, totals in steps]
     link = SESSIONS, STARTED_QUERY
     return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, link, _format_dollars)
 

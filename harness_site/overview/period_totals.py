@@ -12,16 +12,16 @@ from functools import cache, reduce
 from operator import or_
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 
-from checkpoints.enums import UNSETTLED_CALL_STATUSES
-from checkpoints.models import ToolCall
+from checkpoints.enums import UNSETTLED_CALL_STATUSES, CostBasis
+from checkpoints.models import Session, ToolCall
 from checkpoints.models.tool_calls_and_results import COPIED_CALLS
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
 from harness_site.overview.periods import Period
 from harness_site.search.hourly_call_and_decision_sums import convert_wait_class_to_seconds
 from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
-from harness_site.search.models import SESSION_COUNTS, DecisionSums, ModelSums, SessionSums, ToolSums
+from harness_site.search.models import SESSION_COUNTS, DecisionSums, Fact, ModelSums, SessionSums, ToolSums, Trait
 
 #: Number of agents and models, and of tools, that are listed; other agents and models are listed on request.
 MAX_LISTED: Final = 8
@@ -62,6 +62,12 @@ class SessionTotals:
     def is_cost_mostly_unknown(self) -> bool:
         """Return whether the cost of fewer than half of the sessions is known, so that sums of it mislead."""
         return self.unpriced * 2 > self.sessions
+
+    @property
+    def known_cost(self) -> Decimal | None:
+        """The cost of the sessions that have a known one; None if the cost of all is unknown. Without sessions, it is
+        0."""
+        return None if self.sessions and self.unpriced >= self.sessions else self.cost
 
     @property
     def other_sessions(self) -> int:
@@ -129,7 +135,7 @@ class ModelTotals:
 
     `name` is empty if the model is unknown, or with `several` for the tokens and the cost of sessions of several models
     that nothing divides. `share` is the share of the most expensive row's cost, from 0 to 1; without any cost, that of
-    the most tokens.
+    the most tokens. `has_known_cost` is False if the cost of all its sessions is unknown.
     """
 
     name: str
@@ -138,6 +144,11 @@ class ModelTotals:
     tokens: int
     cost: Decimal
     share: float
+    has_known_cost: bool = True
+
+    @property
+    def known_cost(self) -> Decimal | None:
+        return self.cost if self.has_known_cost else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +199,20 @@ class PeriodTotals:
     @property
     def tools_interrupted_most(self) -> list[ToolTotals]:
         """Tools by their share of interrupted calls; rarely called tools come last."""
+        return self._tools_with_interrupted_calls[:TOOLS]
+
+    @property
+    def unlisted_interrupted_tool_count(self) -> int:
+        """Number of tools with interrupted calls that are not among the listed ones."""
+        return max(0, len(self._tools_with_interrupted_calls) - TOOLS)
+
+    @property
+    def _tools_with_interrupted_calls(self) -> list[ToolTotals]:
         interrupted = [tool for tool in self.tools if tool.interrupted]
         interrupted.sort(
             key=lambda tool: (not tool.has_enough_calls, -tool.interrupted_share, -tool.interrupted, tool.name)
         )
-        return interrupted[:TOOLS]
+        return interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +241,8 @@ def load_period_totals(
 ) -> PeriodTotals:
     """Load everything about a period with six queries, each of which reads one range of an index.
 
+    If the cost of some sessions is unknown, two more tell for which of the listed models without a cost it is.
+
     With `agent`, only the sessions and calls of this agent count.
     """
     scope = _Scope(workspace, agent)
@@ -232,15 +254,17 @@ def load_period_totals(
     all_agents = _load_totals_of_agents(workspace, period)
     agents = tuple(each for each in all_agents if not agent or each.name == agent)
     models = _load_model_totals(scope, period)
+    total = _sum_session_totals(sessions.values())
+    listed_models = _mark_models_of_unknown_cost(models[:max_models], total, scope, period)
     tools, interruptions = _load_tool_totals_and_interruptions_by_step(scope, period, parts)
     return PeriodTotals(
         steps=tuple((step, sessions.get(step, SessionTotals())) for step in period.step_starts),
-        total=_sum_session_totals(sessions.values()),
+        total=total,
         preceding=preceding,
         agents=agents[:max_agents],
         others=max(0, len(agents) - max_agents),
         agent_names=tuple(sorted(each.name for each in all_agents if each.name)),
-        models=models[:max_models],
+        models=listed_models,
         other_models=max(0, len(models) - max_models),
         waits=compute_waiting_times_from_class_counts(_sum_counters(waits.values())),
         preceding_waits=compute_waiting_times_from_class_counts(preceding_waits),
@@ -341,6 +365,34 @@ def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]
         for row in sorted(
             totals, key=lambda row: (-row["cost_sum"], -row["token_sum"], -row["session_count"], row["model"])
         )
+    )
+
+
+def _mark_models_of_unknown_cost(
+    models: tuple[ModelTotals, ...], total: SessionTotals, scope: _Scope, period: Period
+) -> tuple[ModelTotals, ...]:
+    """Mark the models without a cost whose sessions all have an unknown cost."""
+    free = [model for model in models if not model.cost]
+    if not free or not total.unpriced:
+        return models
+    names = {model.name for model in free if model.name}
+    sessions = Session.objects.filter(
+        ~Q(cost_basis=CostBasis.UNKNOWN),
+        workspace=scope.workspace,
+        has_times=True,
+        created_at__gte=period.start,
+        created_at__lt=period.end,
+        **({"agent": scope.agent} if scope.agent else {}),
+    )
+    facts = Fact.objects.filter(workspace=scope.workspace, trait=Trait.MODEL)
+    of_models = facts.filter(value__in=names, session__in=sessions.values("pk")).order_by()
+    known = set(of_models.values_list("value", flat=True).distinct()) if names else set()
+    if len(names) < len(free):
+        of_unknown_model = sessions.filter(~Exists(facts.filter(session=OuterRef("pk"))))
+        known |= {""} if of_unknown_model.exists() else set()
+    # What is not divided between several models has a row only if a session states it.
+    return tuple(
+        replace(model, has_known_cost=bool(model.cost) or model.several or model.name in known) for model in models
     )
 
 

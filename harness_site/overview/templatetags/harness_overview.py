@@ -29,15 +29,9 @@ _MILLION: Final = 1_000_000
 
 
 @register.filter
-def render_cost_sum(amount: Decimal) -> SafeString | str:
-    """Format a sum of costs with cents; a sum to which no session has stated a cost is unknown."""
-    return render_rounded_money(amount or None)
-
-
-@register.filter
 def render_cost_marked_if_estimated(totals: SessionTotals) -> SafeString | str:
     """Format the cost of sessions with cents, and mark it if estimates are a part of it."""
-    amount = render_cost_sum(totals.cost)
+    amount = render_rounded_money(totals.known_cost)
     if not totals.cost or not totals.estimated:
         return amount
     title = _("A part of this is an estimate from the price table")
@@ -48,8 +42,10 @@ def render_cost_marked_if_estimated(totals: SessionTotals) -> SafeString | str:
 
 @register.filter
 def render_cost_or_number_of_tokens(totals: SessionTotals) -> SafeString | str:
-    """Format the cost of sessions, or the number of their tokens if no session has stated a cost."""
-    return render_cost_marked_if_estimated(totals) if totals.cost else render_cost_or_tokens(None, totals.tokens)
+    """Format the cost of sessions, or the number of their tokens if no session has a known cost, as lists do."""
+    if totals.known_cost is None:
+        return render_cost_or_tokens(None, totals.tokens)
+    return render_cost_marked_if_estimated(totals)
 
 
 @register.filter
@@ -155,7 +151,7 @@ def render_session_count_rows_by_time_step(
                 format_count(totals.ready),
                 format_count(totals.cancelled),
                 format_count(totals.other_sessions),
-                render_cost_sum(totals.cost),
+                render_rounded_money(totals.known_cost),
             )
             for step, totals in reversed(steps)
         ),

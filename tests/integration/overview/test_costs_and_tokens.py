@@ -234,11 +234,51 @@ def test_unknown_costs_of_most_sessions_lead_to_the_price_table(reader: Client, 
     assert list(tomllib.loads(unescape(table[1]))["models"]) == ["my-model-*"]
 
 
-def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
-    make_started_session(0, agent="desk")
+def test_a_cost_of_zero_is_known_and_that_of_sessions_without_any_is_not(reader: Client) -> None:
+    make_started_session(0, agent="desk", cost_basis=CostBasis.UNKNOWN)
+    make_started_session(0, agent="free")
+    make_started_session(0, "0.25", agent="paid")
     recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "desk 1 0 of 1 0 –" in page
+    assert "free 1 0 of 1 0 $0.00" in page
+    assert re.search(r"free\b.{0,60}\$0\.00", visible_text(reader.get("/sessions/?agent=free")))
+    of_desk = visible_text(reader.get("/overview/?agent=desk"))
+    assert re.search(r"Cost ?– ?1 has no known cost", of_desk)
+    newest_step = of_desk.partition("The numbers of the charts as a table")[2].partition("Cost")[2]
+    assert re.match(r" \S+ 1 0 0 0 0 0 1 – ", newest_step)
+
+
+def test_model_without_a_cost_has_zero_if_a_session_states_it_and_none_otherwise(reader: Client) -> None:
+    unknown = {"cost_basis": CostBasis.UNKNOWN}
+    for model, cost, fields in (
+        ("paid-1", "1", {}),
+        ("free-1", "0", {}),
+        ("unpriced-1", "0", unknown),
+        (None, "0", unknown),
+    ):
+        usage = None if model is None else to_canonical_json({"model": model})
+        make_checkpoint(session=make_started_session(0, cost, **fields), usage=usage)
+    complete()
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+    assert {row.name: row.known_cost for row in load_totals().models} == {
+        "paid-1": Decimal(1),
+        "free-1": Decimal(0),
+        "unpriced-1": None,
+        "": None,
+    }
+    words = visible_text(reader.get("/overview/"))
+    models = words.partition("Cost by model")[2]
+    assert "free-1 1 $0.00" in models
+    assert "unpriced-1 1 –" in models
+    make_started_session(0, "0")
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+    assert {row.name: row.known_cost for row in load_totals().models}[""] == Decimal(0)
+
+
+def test_cost_by_agent_is_known_as_soon_as_one_session_states_it(reader: Client) -> None:
+    make_started_session(0, agent="desk")
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     make_started_session(0, "0.5", agent="desk")
     recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert "desk 2 0 of 2 0 $0.50" in visible_text(reader.get("/overview/"))
