@@ -12,6 +12,7 @@ from django.utils.translation import gettext, ngettext
 from checkpoints.enums import UNANSWERED_RESULT
 from checkpoints.models.tool_calls_and_results import INTERRUPT_TOOL
 from harness_site.core import formatting
+from harness_site.core.iso_times_in_call_arguments import format_time_argument, format_times_in_sentence
 from harness_site.core.masking.masker import (
     collect_secret_values,
     get_masked_text_beginning,
@@ -124,7 +125,7 @@ def _build_masked_sentence(tool: str, sentence: str, args: Any, build: Callable[
     secrets = collect_secret_values(args)
     with use_masking_rules_with_extra_values(secrets):
         if does_sentence_describe_call(sentence) and not contains_short_secret_value(sentence, secrets):
-            return format_amounts_in_sentence(mask_and_reveal_hidden(sentence), args)
+            return format_times_in_sentence(format_amounts_in_sentence(mask_and_reveal_hidden(sentence), args), args)
         return build(tool, args)
 
 
@@ -357,7 +358,7 @@ def _generate_pieces_of_masked_args(tool: str, args: Any, *, omitted: int = 0) -
         yield ", " if number else ": ", False
         if not command:
             yield f"{_put_name_in_words(key)} ", False
-        yield _put_value_in_words(command or format_amount_argument(key, value)), True
+        yield _put_value_in_words(command or format_argument_in_sentence(key, value)), True
     omitted += max(len(args) - _MAX_ARGUMENTS, 0)
     if omitted > 0:
         yield gettext(", and %(count)s more") % {"count": omitted}, False
@@ -381,7 +382,7 @@ def _is_argument_said_in_sentence(sentence: str, name: str, value: Any) -> bool:
     said = (
         _put_argument_in_words(name, value)
         if isinstance(value, bool | dict | list)
-        else _put_scalar_in_words(format_amount_argument(name, value))
+        else _put_scalar_in_words(format_argument_in_sentence(name, value))
     )
     beginning = said.removesuffix("…")
     return _contains_whole_words(" ".join(sentence.split()), beginning, may_continue=beginning != said)
@@ -421,9 +422,14 @@ def _put_name_in_words(name: str, limit: int = 60) -> str:
     return formatting.mask_and_shorten_to_one_line(name, limit).translate(_SPACE_BETWEEN_WORDS).strip()
 
 
+def format_argument_in_sentence(name: str, value: Any) -> Any:
+    """Return the value of an argument as sentences say it: amounts with separators, times in a readable form."""
+    return format_time_argument(format_amount_argument(name, value))
+
+
 def _put_argument_in_words(name: str, value: Any, separator: str = " ") -> str:
     """Describe an argument without JSON: “order 17”, “branches (main, old)”, “labels (team ops)”, “rows (1 entry)”."""
-    return f"{_put_name_in_words(name)}{separator}{_put_value_in_words(format_amount_argument(name, value))}"
+    return f"{_put_name_in_words(name)}{separator}{_put_value_in_words(format_argument_in_sentence(name, value))}"
 
 
 def _put_value_in_words(value: Any) -> str:

@@ -11,9 +11,12 @@ from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.core.call_sentences import format_call_sentence, list_masked_default_sentence_pieces
+from harness_site.core.call_sentences import (
+    format_argument_in_sentence,
+    format_call_sentence,
+    list_masked_default_sentence_pieces,
+)
 from harness_site.core.masking.masker import MASK
-from harness_site.core.money_amounts_in_call_arguments import format_amount_argument
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 #: Maximum number of arguments, and maximum length of a value and of a sentence, in which values are searched.
@@ -74,7 +77,7 @@ def split_sentence_at_argument_values(sentence: str, args: Any) -> Iterator[tupl
 def _generate_visible_values(args: Any) -> Iterator[str]:
     """Yield the texts and numbers among the arguments, as a sentence shows them."""
     for name, argument in islice(args.items(), _MAX_VALUES) if isinstance(args, dict) else ():
-        value = format_amount_argument(name, argument)
+        value = format_argument_in_sentence(name, argument)
         if (
             isinstance(value, str | int | float)
             and not isinstance(value, bool)

@@ -44,8 +44,11 @@ from harness_site.templatetags.harness_tags import render_icon, render_relative_
 
 register = template.Library()
 
-#: International bank account number in groups of four, up to a length that fits a line of a phone.
-_BANK_ACCOUNT: Final = re.compile(r"\b[A-Z]{2}\d{2}(?: [A-Z0-9]{4}){2,5}(?: [A-Z0-9]{1,3})?\b")
+#: International bank account number in groups of four, up to a length that fits a line of a phone; or a day, maybe with
+#: a time.
+_BANK_ACCOUNT_OR_DAY: Final = re.compile(
+    r"\b(?:[A-Z]{2}\d{2}(?: [A-Z0-9]{4}){2,5}(?: [A-Z0-9]{1,3})?|\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}(?::\d{2})?)?)\b"
+)
 #: Web address in a text, without the signs that end the sentence in which it stands.
 _WEB_ADDRESS: Final = re.compile(r"(https?://[^\s<>\"]*[^\s<>\"'.,:;!?)\]}»”’])")
 #: Style class of the chip of a deadline by the longest time that is left, the most urgent first.
@@ -130,10 +133,11 @@ def render_risk(risk: str) -> SafeString:
 
 
 @register.filter("unbroken")
-def keep_bank_account_on_one_line(text: str) -> SafeString:
-    """Render a text in which a line never breaks inside an IBAN of common length: `DE89 3704 0044 0532 0130 00`."""
-    return mark_safe(  # noqa: S308 - escaped, and the account has letters, digits and spaces only
-        _BANK_ACCOUNT.sub(r'<span class="unbroken">\g<0></span>', conditional_escape(text))
+def keep_bank_account_or_day_on_one_line(text: str) -> SafeString:
+    """Render a text in which a line never breaks inside an IBAN of common length, `DE89 3704 0044 0532 0130 00`, or a
+    day and its time, `2026-12-01 09:00`."""
+    return mark_safe(  # noqa: S308 - escaped, and the found text has letters, digits, spaces, hyphens and colons only
+        _BANK_ACCOUNT_OR_DAY.sub(r'<span class="unbroken">\g<0></span>', conditional_escape(text))
     )
 
 

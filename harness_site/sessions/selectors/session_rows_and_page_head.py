@@ -175,6 +175,8 @@ class SessionHead:
     forked_from: int | None
     forked_version: int | None
     origin_id: str | None
+    #: Whether a fork has the same title as its original, so that only its id tells them apart.
+    has_title_of_original: bool
     forks: Forks | None
     #: Whether it is a fork, also of an original that is deleted, or another session with an equal first run.
     may_have_copied_calls: bool
@@ -328,6 +330,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forked_from=None if origin_id is None else session.forked_from_id,
         forked_version=session.forked_version,
         origin_id=origin_id,
+        has_title_of_original=origin_id is not None and session.origin_title == session.title,  # type: ignore[attr-defined]
         forks=fork_list_and_preview.load_newest_forks_and_count(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         may_have_copied_calls=session.forked_from_id is not None or session.has_fork_run,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
@@ -404,6 +407,7 @@ def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session
         ),
         has_forks=Exists(Session.objects.filter(forked_from=OuterRef("pk"))),
         origin_id=F("forked_from__session_id"),
+        origin_title=F("forked_from__title"),
     )
 
 

@@ -83,6 +83,8 @@ def test_each_page_has_a_title_of_its_own_with_the_session(client: Client) -> No
     assert len(set(titles)) == len(titles)
     assert {title.partition(" · ")[2] for title in titles} == {f"{session.title} · Harness"}
     assert _get_title(client, f"/sessions/{fork.pk}/calls/") == "Tool calls · order-17-again · Harness"
+    Session.objects.filter(pk=fork.pk).update(title="Another way")
+    assert _get_title(client, f"/sessions/{fork.pk}/calls/") == "Tool calls · Another way · Harness"
     assert _get_title(client, "/sessions/999/") == "Not found · Harness"
 
 
