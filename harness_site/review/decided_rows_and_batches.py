@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import chain, pairwise
+from itertools import pairwise
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -186,11 +187,16 @@ def find_end_of_page_of_joined_rows(rows: Sequence[DecidedRow], size: int) -> in
     return end if end < len(rows) else None
 
 
-def find_times_of_neighbours_in_one_minute(rows: Sequence[DecidedRow | DecidedBatch]) -> set[datetime]:
-    """Find the times of the rows that only seconds tell apart from a neighbour."""
-    times = [row.created_at for row in rows]
-    pairs = [pair for pair in pairwise(times) if len({time.replace(second=0, microsecond=0) for time in pair}) == 1]
-    return set(chain.from_iterable(pairs))
+def are_neighbours_in_one_minute(rows: Sequence[DecidedRow | DecidedBatch]) -> bool:
+    """Return whether only seconds tell some row apart from the next one. Then all times of the list have them."""
+    minutes = [row.created_at.replace(second=0, microsecond=0) for row in rows]
+    return any(later == earlier for later, earlier in pairwise(minutes))
+
+
+def count_equal_decisions(decisions: Sequence[OtherDecision]) -> list[tuple[OtherDecision, int]]:
+    """Count how often each of some decisions was made, in the order of the first ones, so that none is named twice."""
+    numbers = Counter((decision, decision.reason) for decision in decisions)
+    return [(decision, number) for (decision, _reason), number in numbers.items()]
 
 
 def _is_of_same_batch(later: DecidedRow, row: DecidedRow) -> bool:

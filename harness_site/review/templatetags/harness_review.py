@@ -29,6 +29,7 @@ from harness_site.core.status_and_decision_labels import (
 )
 from harness_site.review.call_history_lines import list_call_history_lines
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
+from harness_site.review.decided_rows_and_batches import count_equal_decisions
 from harness_site.review.decision_card_context import build_decision_evidence_context
 from harness_site.review.decision_options import is_reason_given
 from harness_site.review.differing_arguments import describe_differing_arguments
@@ -43,6 +44,7 @@ from harness_site.sessions.session_formatting import mask_safe_link_or_return_em
 from harness_site.templatetags.harness_tags import render_icon, render_relative_deadline
 
 register = template.Library()
+register.filter(count_equal_decisions)
 
 #: International bank account number in groups of four, up to a length that fits a line of a phone; or a day, maybe with
 #: a time.

@@ -36,10 +36,10 @@ from harness_site.review import find_decisions_by_words, find_waiting_calls_by_w
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
 from harness_site.review.decided_rows_and_batches import (
     DecidedRow,
+    are_neighbours_in_one_minute,
     build_decided_row,
     find_decision_or_withdrawn_decision,
     find_end_of_page_of_joined_rows,
-    find_times_of_neighbours_in_one_minute,
     group_equal_decisions,
 )
 from harness_site.review.find_rows_with_visible_words import MOST_FOUND, FoundRows
@@ -460,7 +460,7 @@ def _load_decided_context(
         "decisions": rows,
         "person_prefix": PERSON_PREFIX,
         "decided_rows": shown_rows,
-        "times_with_seconds": find_times_of_neighbours_in_one_minute(shown_rows),
+        "have_times_seconds": are_neighbours_in_one_minute(shown_rows),
         "secrets": _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in calls}),
         "more": _build_next_page_url(request.GET, next_key),
         "following": following,

@@ -657,7 +657,7 @@ def test_waiting_calls_with_a_vote_a_change_or_a_withdrawn_decision_are_among_th
     assert "Approved · one of 2" in text
 
 
-def test_decisions_of_one_minute_have_seconds(reader: Client) -> None:
+def test_all_times_of_a_list_have_seconds_if_two_decisions_are_of_one_minute(reader: Client) -> None:
     for minute, second in ((0, 5), (7, 9), (7, 40)):
         call = interrupted(minute, status=CallStatus.FAILED, sentence=f"Refund order {second}")
         decision = make_decision(call=call, actor="bob", reason=f"Row {second}.")
@@ -665,7 +665,21 @@ def test_decisions_of_one_minute_have_seconds(reader: Client) -> None:
             created_at=datetime(2026, 11, 28, 12, minute, second, tzinfo=UTC)
         )
     page = visible_text(reader.get("/review/?tab=decided"))
-    assert re.findall(r"12:0\d(?::\d\d)?", page) == ["12:07:40", "12:07:09", "12:00"]
+    assert re.findall(r"12:0\d(?::\d\d)?", page) == ["12:07:40", "12:07:09", "12:00:05"]
+    Decision.objects.filter(created_at__second=40).update(created_at=datetime(2026, 11, 28, 12, 8, 1, tzinfo=UTC))
+    page = visible_text(reader.get("/review/?tab=decided"))
+    assert re.findall(r"12:0\d(?::\d\d)?", page) == ["12:08", "12:07", "12:00"]
+
+
+def test_decision_that_was_made_several_times_is_named_once_with_their_number(reader: Client) -> None:
+    call = interrupted(0, status=CallStatus.REJECTED)
+    kinds = (DecisionKind.EDIT, DecisionKind.EDIT, DecisionKind.APPROVE, DecisionKind.WITHDRAW)
+    for revision, kind in enumerate((*kinds, *kinds[1:], DecisionKind.REJECT)):
+        make_decision(call=call, kind=kind, actor="alice", revision=revision, reason="R")
+    assert (
+        "Before: alice changed the arguments ×3 · alice approved ×2 · alice withdrew the decision ×2 Rejected"
+        in visible_text(reader.get("/review/?tab=decided"))
+    )
 
 
 def test_filtered_list_of_decisions_has_one_count_in_its_tab_and_heading(
