@@ -95,6 +95,21 @@ def remove_mcp_prefix(tool: str) -> str:
     return _MCP_PREFIX.sub("", tool, count=1) if tool.startswith("mcp__") else tool
 
 
+def mask_and_format_tool_name(tool: str) -> str:
+    """Return the name of a tool, masked; what a framework asks people is called a question.
+
+    The name of a tool of an MCP server is the one that the server uses, as in the transcript.
+    """
+    return gettext("Question") if tool == INTERRUPT_TOOL else remove_mcp_prefix(mask_and_reveal_hidden(tool))
+
+
+def mask_and_format_mcp_server(tool: str) -> str:
+    """Name the MCP server of a tool, masked; empty for another tool. It tells tools with equal names apart."""
+    shown = mask_and_reveal_hidden(tool)
+    prefix = _MCP_PREFIX.match(shown)
+    return gettext("MCP server %(server)s") % {"server": prefix[0][len("mcp__") : -len("__")]} if prefix else ""
+
+
 class DescribedCall(Protocol):
     """A call that a sentence can be made of: a stored row, or the record that a page shows."""
 

@@ -132,7 +132,10 @@ def format_outage_title(outage: Outage) -> str:
 
     The duration is that between its first and its last time as pages show them, in whole seconds.
     """
-    words = {"number": formatting.format_number(outage.number), "tool": mask_and_reveal_hidden(outage.tool)}
+    words = {
+        "number": formatting.format_number(outage.number),
+        "tool": call_sentences.mask_and_format_tool_name(outage.tool),
+    }
     seconds = (outage.last.replace(microsecond=0) - outage.first.replace(microsecond=0)).total_seconds()
     words["time"] = formatting.format_duration_rounded_up(max(seconds, 1))
     if not seconds and not outage.error_type:
@@ -428,6 +431,8 @@ class PendingRowBuilder:
     def _build_filter_link(self, parameter: str, value: str, label: str) -> FilterLink:
         """Build the link to the calls of one tool or agent, once for all rows that may show the same of its name."""
         name = mask_and_reveal_hidden(value)
+        if parameter == "tool":
+            name = call_sentences.remove_mcp_prefix(name)
         link = self._links.get((parameter, value, name))
         if link is None:
             address = build_filter_url(self._query, **{parameter: value})

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.enums import CallStatus, DecisionKind, Risk
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts.models import Membership
+from harness_site.core.call_sentences import mask_and_format_tool_name
 from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.status_and_decision_labels import QUESTION_ANSWERS, STATES, get_decision_shape_and_label
@@ -168,7 +169,8 @@ class QueueFilters:
 
     def _describe_call_filters(self) -> dict[tuple[str, ...], str]:
         """Describe what is filtered in all tabs, by the parameters of each filter; empty where it is not."""
-        tool, agent = mask_and_reveal_hidden(self.tool), mask_and_reveal_hidden(self.agent)
+        tool = mask_and_format_tool_name(self.tool) if self.tool else ""
+        agent = mask_and_reveal_hidden(self.agent)
         words = put_in_quotation_marks(mask_and_reveal_hidden(self.words))
         return {
             ("q",): gettext("text %(words)s") % {"words": words} if self.words else "",

@@ -19,7 +19,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.formats.shell_command_exit_codes import is_shell_command_tool
 from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.core import formatting
-from harness_site.core.call_sentences import summarize_call
+from harness_site.core.call_sentences import mask_and_format_tool_name, summarize_call
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,
@@ -229,8 +229,11 @@ def _format_changed_line_counts(record: CallRecord) -> str:
 
 
 def _render_tool_name(name: str) -> SafeString:
-    shown = mask_and_reveal_hidden(name)
-    return build_html('<span class="mono tool" title="{}">{}</span>', shown, allow_line_breaks_in_name(shown))
+    return build_html(
+        '<span class="mono tool" title="{}">{}</span>',
+        mask_and_reveal_hidden(name),
+        allow_line_breaks_in_name(mask_and_format_tool_name(name)),
+    )
 
 
 def _format_attempt_and_replays(record: CallRecord) -> str:

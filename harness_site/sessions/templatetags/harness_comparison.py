@@ -20,6 +20,7 @@ from checkpoints.formats import parse_message_parts, shell_command_exit_codes
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from harness_site.core import formatting
 from harness_site.core.call_arguments_html import mask_and_render_call_arguments
+from harness_site.core.call_sentences import mask_and_format_tool_name
 from harness_site.core.masking import masker
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_text
 from harness_site.core.rendering import json_tree, markdown, safe_display_text
@@ -39,7 +40,6 @@ from harness_site.sessions.selectors.calls_between_versions import FirstCallsAnd
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.templatetags.harness_tools import list_result_parts_not_in_view
-from harness_site.sessions.timeline.list_timeline_items import mask_and_format_tool_name
 from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.templatetags.harness_tags import render_time
 

@@ -19,7 +19,6 @@ from harness_site.sessions.timeline.list_timeline_items import (
     CALL_OUTCOMES,
     TimelineItem,
     get_item_texts_in_current_language,
-    mask_and_format_tool_name,
 )
 from harness_site.sessions.timeline.selectors.running_totals_by_version import RunningTotals
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
@@ -37,7 +36,6 @@ for _draw in (
 ):
     register.simple_tag(_draw)
 
-register.filter("tool_name", mask_and_format_tool_name)
 
 #: Kind → chip shape.
 _SHAPES: Final = {

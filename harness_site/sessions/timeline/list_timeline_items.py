@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.models.tool_calls_and_results import INTERRUPT_TOOL
 from harness_site.core import formatting, status_and_decision_labels
-from harness_site.core.call_sentences import remove_mcp_prefix
+from harness_site.core.call_sentences import mask_and_format_tool_name
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
@@ -446,14 +446,6 @@ def replace_unknown_outcome_by_decision(item: TimelineItem, decision: str, at: d
     unknown_for = formatting.format_duration(max(0.0, (at - item.start).total_seconds()))
     outcome = gettext("unknown for %(duration)s, then: %(outcome)s") % {"duration": unknown_for, "outcome": label}
     return replace(item, told=outcome, shape=shape)
-
-
-def mask_and_format_tool_name(tool: str) -> str:
-    """Return the name of a tool, masked; what a framework asks people is called a question.
-
-    The name of a tool of an MCP server is the one that the server uses, as in the transcript.
-    """
-    return gettext("Question") if tool == INTERRUPT_TOOL else remove_mcp_prefix(mask_and_reveal_hidden(tool))
 
 
 def _put_masked_tool_in_sentence(sentence: str, tool: str, **values: str) -> str:

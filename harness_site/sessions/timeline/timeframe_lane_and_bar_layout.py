@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.core import formatting, status_and_decision_labels
+from harness_site.core.call_sentences import mask_and_format_tool_name
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.timeline import bar_packing
@@ -31,7 +32,6 @@ from harness_site.sessions.timeline.list_timeline_items import (
     format_title_of_lane_outside_of_runs,
     get_item_texts_in_current_language,
     list_wait_label_candidates,
-    mask_and_format_tool_name,
 )
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn
 from harness_site.sessions.timeline.selectors.timeframe_contents import (

@@ -10,8 +10,9 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
+from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role, SessionStatus
-from checkpoints.models import Session
+from checkpoints.models import Session, ToolCall
 from harness_site.overview import period_totals, periods
 from harness_site.overview.period_totals import SessionTotals
 from harness_site.review.selectors import pending_calls
@@ -136,7 +137,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/").content.decode().replace("<wbr>", "")
     assert "<script>alert" not in page
-    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 5
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 6
 
 
 def test_tables_without_rows_are_left_out(reader: Client) -> None:
@@ -182,3 +183,37 @@ def test_an_installation_without_sessions_leads_to_the_first_agent(client: Clien
     assert 'href="/settings/connect/"' in page
     make_session()
     assert "No agent has started a session yet." not in visible_text(client.get("/overview/"))
+
+
+def test_tools_of_mcp_servers_have_the_name_that_other_pages_use(reader: Client) -> None:
+    session = make_session()
+    for number, tool in enumerate(("refund", "mcp__shop__refund")):
+        make_call(session=session, call_id=f"c{number}", tool=tool, interrupted_at=clock.now(), issued_at=clock.now())
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+    page = reader.get("/overview/")
+    interrupted = visible_text(page).partition("Tools interrupted most")[2]
+    assert re.search(r"refund MCP server shop 1 of 1", interrupted)
+    assert re.search(r"refund 1 of 1", interrupted)
+    assert "mcp__" not in visible_text(page)
+    assert "tool=mcp__shop__refund" in page.content.decode()
+    for address in ("/calls/", f"/sessions/{session.pk}/calls/", "/review/", f"/sessions/{session.pk}/history/"):
+        html = reader.get(address).content.decode().replace("<wbr>", "")
+        assert not re.search(r">[^<]*mcp__[^<]*</(?:a|span|b|bdi|code|h1|p)>", html), address
+    call = ToolCall.objects.get(tool="mcp__shop__refund")
+    assert "refund · MCP server shop" in visible_text(reader.get(f"/review/calls/{call.pk}/"))
+
+
+def test_tools_with_interrupted_calls_that_are_not_listed_are_counted(reader: Client) -> None:
+    session = make_session()
+    for number in range(period_totals.TOOLS + 1):
+        make_call(
+            session=session,
+            call_id=f"c{number}",
+            tool=f"tool_{number}",
+            interrupted_at=clock.now(),
+            issued_at=clock.now(),
+        )
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+    page = reader.get("/overview/")
+    assert "1 more tool has interrupted calls." in visible_text(page)
+    assert "Show all interrupted calls" in visible_text(page)

@@ -380,7 +380,7 @@ def test_table_by_tool_is_sorted_by_failed_calls_and_leads_to_the_sessions_of_a_
     complete()
 
     def list_tools(html: str) -> list[str]:
-        return re.findall(r'<th scope="row"><a class="mono" href="[^"]*">(\w+)<', html)
+        return re.findall(r'<th scope="row"><a class="mono"[^>]* href="[^"]*">(\w+)<', html)
 
     html = reader.get("/calls/?agent=desk").content.decode()
     assert list_tools(html) == ["pay", "mail"]
