@@ -135,15 +135,19 @@ def get_audit_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """`actor` is a whole name, `session` the id of a session or, if none has this id, a number or the start of ids."""
+    """`actor` is a whole name, `session` the id of a session or, if none has this id, a number or the start of ids.
+
+    `words` are separated by spaces. `entries_with_words` searches for them; queries of this module do not.
+    """
 
     subject: AuditSubject | None = None
     actor: str = ""
     session: str = ""
+    words: str = ""
     times: TimeRange = field(default_factory=TimeRange)
 
     def __bool__(self) -> bool:
-        return bool(self.subject or self.actor or self.session or self.times)
+        return bool(self.subject or self.actor or self.session or self.words or self.times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +244,14 @@ def iterate_entries(
             twice as many as the one before. By default, all batches have the largest size.
         limit: Largest number of entries; None for all.
     """
-    matching_events = _query_filtered_events(workspace_pk, wanted).order_by("-pk")
+    matching_events = query_filtered_events(workspace_pk, wanted).order_by("-pk")
     if oldest:
         matching_events = matching_events.filter(pk__gte=oldest)
     size, left = first_batch, limit
     while left is None or left > 0:
         size = min(size, _CHUNK) if left is None else min(size, _CHUNK, left)
         events = list((matching_events if before is None else matching_events.filter(pk__lt=before))[:size])
-        yield from _load_seals_and_build_entries(workspace_pk, events)
+        yield from load_seals_and_build_entries(workspace_pk, events)
         if len(events) < size:
             return
         before, left, size = events[-1].pk, None if left is None else left - size, 2 * size
@@ -343,7 +347,8 @@ def find_altered_event_keys(workspace_pk: int, events: list[AuditEvent]) -> froz
     return frozenset(event.pk for event in events if not _is_entry_intact(event, seals))
 
 
-def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> QuerySet[AuditEvent]:
+def query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> QuerySet[AuditEvent]:
+    """Query the entries that match a filter, whatever its words."""
     matching_events = AuditEvent.objects.filter(workspace=workspace_pk)
     if audit_filter.subject is AuditSubject.ACTS:
         matching_events = matching_events.filter(actor_kind__in=sorted(_NAMED_ACTOR_KINDS)).exclude(kind__in=PAGE_VIEWS)
@@ -396,9 +401,10 @@ def list_near_session_ids(workspace_pk: int, typed: str) -> tuple[str, ...]:
     return find_similar_names(typed, newest.values_list("session_id", flat=True))
 
 
-def _load_seals_and_build_entries(
+def load_seals_and_build_entries(
     workspace_pk: int, events: list[AuditEvent]
 ) -> tuple[AuditEntry | UnreadableRecord, ...]:
+    """Build the entries of stored events, with their sessions and whether they are intact. Two queries."""
     seals = _load_preceding_seals(workspace_pk, events)
     pks = {event.session_id for event in events if event.session_id is not None}
     sessions = dict(_query_session_pks_and_ids(workspace_pk, sorted(pks)) if pks else ())

@@ -34,7 +34,7 @@ _LONGEST_SENTENCE: Final = 80
 #: Largest number of characters of a reason: the longest one that a form takes.
 _LONGEST_REASON: Final = 4000
 #: Time in which the entry of a decision follows it: both are written in one transaction.
-_TIME_UNTIL_ENTRY: Final = timedelta(minutes=1)
+TIME_UNTIL_ENTRY: Final = timedelta(minutes=1)
 #: Details of an entry that tell calls with the same call id apart.
 _CALL_DETAILS: Final = ("step", "attempt")
 
@@ -227,7 +227,7 @@ def _find_reason_of_entry(call: AuditedCall, entry: AuditEntry) -> StatedReason 
             reason
             for reason in reversed(call.reasons)
             if (reason.kind, reason.actor, reason.actor_kind) == decided
-            and timedelta(0) <= entry.at - reason.decided_at < _TIME_UNTIL_ENTRY
+            and timedelta(0) <= entry.at - reason.decided_at < TIME_UNTIL_ENTRY
         ),
         None,
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Any, Final, TypeGuard
+from functools import partial
+from typing import Any, Final, Protocol, TypeGuard
 
 from checkpoints.enums import ActorKind, AuditKind
 from harness_site.audit.audit_trail_query import PAGE_VIEWS, RUN_EVENTS, AuditEntry, AuditFilter, iterate_entries
@@ -147,10 +149,23 @@ class _OpenPage:
         return AuditPage(rows, self.hidden[Routine.PAGE_VIEW], self.hidden[Routine.RUN_EVENT], before)
 
 
+class EntrySearch(Protocol):
+    """Search that ends before the end of the trail: then it can go on below the key `before`, None at the end."""
+
+    before: int | None
+
+    def iterate_entries(
+        self, *, before: int | None, oldest: int, first_batch: int, limit: int
+    ) -> Iterator[AuditEntry | UnreadableRecord]:
+        """Iterate over the entries that are found, as `audit_trail_query.iterate_entries` does."""
+        ...
+
+
 def load_page_of_folded_entries(
     workspace_pk: int,
     wanted: AuditFilter,
     *,
+    search: EntrySearch | None = None,
     before: int | None = None,
     oldest: int | None = None,
     hides: frozenset[Routine] = frozenset(),
@@ -161,20 +176,15 @@ def load_page_of_folded_entries(
     Args:
         workspace_pk: Key of the workspace.
         wanted: Filter that the entries match.
+        search: Search that finds the entries for a filter with words.
         before: Only entries with a smaller key.
         oldest: Only entries with at least this key, each in a row of its own: the entries of one folded row.
         hides: What to leave out. Entries that are not intact are shown.
         folds_runs: Whether consecutive events of runs are one row, also if they do not say the same.
     """
     # One entry more than a page may have shows that there is another page.
-    entries = iterate_entries(
-        workspace_pk,
-        wanted,
-        before=before,
-        oldest=oldest or 0,
-        first_batch=_FIRST_BATCH,
-        limit=MAX_ENTRIES_PER_PAGE + 1,
-    )
+    iterate = partial(iterate_entries, workspace_pk, wanted) if search is None else search.iterate_entries
+    entries = iterate(before=before, oldest=oldest or 0, first_batch=_FIRST_BATCH, limit=MAX_ENTRIES_PER_PAGE + 1)
     get_key = _get_pk if oldest is not None else _get_fold_key_of_runs if folds_runs else _get_fold_key
     page = _OpenPage()
     rows, last_pk, key = page.rows, None, None
@@ -201,7 +211,7 @@ def load_page_of_folded_entries(
         else:
             rows[-1].entries.append(entry)
         last_pk = entry.pk
-    return page.build_audit_page(None)
+    return page.build_audit_page(None if search is None else search.before)
 
 
 def _add_entry_to_last_row_if_same_decision(rows: list[_OpenRow], entry: AuditEntry | UnreadableRecord) -> bool:

@@ -78,6 +78,7 @@ _NAMES: Final[dict[str, Promise]] = {
     "what": _("content"),
     "why": _("reason"),
     "without_factor": _("members without a second factor"),
+    "words": _("number of search words"),
 }
 #: Format of an export of a session → its name in the menu of exports.
 _EXPORT_FORMATS: Final[dict[str, Promise]] = {

@@ -10,7 +10,8 @@ from harness_site.accounts.models import Invitation
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.folded_entry_pages import EntryRow
 
-_KINDS = frozenset({AuditKind.INVITED, AuditKind.INVITATION_REVOKED})
+#: Kinds of the entries that are about an invitation.
+INVITATION_KINDS = frozenset({AuditKind.INVITED, AuditKind.INVITATION_REVOKED})
 
 
 def load_invitations_of_entries(workspace_pk: int, rows: Iterable[EntryRow]) -> dict[int, Invitation]:
@@ -19,7 +20,7 @@ def load_invitations_of_entries(workspace_pk: int, rows: Iterable[EntryRow]) -> 
         entry.pk: entry.details.get("invitation")
         for row in rows
         for entry in row.entries
-        if isinstance(entry, AuditEntry) and entry.kind in _KINDS
+        if isinstance(entry, AuditEntry) and entry.kind in INVITATION_KINDS
     }
     wanted = {pk for pk in invitation_pks.values() if isinstance(pk, int)}
     if not wanted:

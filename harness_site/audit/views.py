@@ -23,6 +23,7 @@ from harness_site.audit import (
     invitations_of_audit_entries,
 )
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
+from harness_site.audit.entries_with_words import SEARCHED_ENTRIES, WordSearch, split_words
 from harness_site.audit.folded_entry_pages import AuditPage, Routine
 from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
 from harness_site.core.number_parameters import parse_whole_number_or_none
@@ -46,12 +47,15 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         Routine.PAGE_VIEW: "views" in request.GET or audit_filter.subject is AuditSubject.READING,
         Routine.RUN_EVENT: "runs" in request.GET or is_about_runs,
     }
+    hides = frozenset(routine for routine, is_shown in shown.items() if not is_shown)
+    search = WordSearch(workspace, audit_filter, hides) if audit_filter.words else None
     page = folded_entry_pages.load_page_of_folded_entries(
         workspace,
         audit_filter,
+        search=search,
         before=before,
         oldest=oldest,
-        hides=frozenset(routine for routine, is_shown in shown.items() if not is_shown),
+        hides=hides,
         folds_runs=not is_about_runs,
     )
     calls = calls_of_audit_entries.load_calls_of_unfolded_entries(workspace, page.rows)
@@ -66,6 +70,10 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "invitations": invitations_of_audit_entries.load_invitations_of_entries(workspace, page.rows),
         "is_row_opened": oldest is not None,
         "wanted": audit_filter,
+        "search_reached_at": None if search is None else search.reached_at,
+        "searched_entries": SEARCHED_ENTRIES,
+        "unsearched_views": search is not None and Routine.PAGE_VIEW in hides,
+        "unsearched_runs": search is not None and Routine.RUN_EVENT in hides,
         "subjects": AuditSubject.choices,
         "filter_errors": _describe_invalid_filters_by_parameter(request.GET, audit_filter),
         "actors": actors,
@@ -117,11 +125,14 @@ def export_audit_log(request: MemberRequest) -> HttpResponseBase:
         what="audit trail",
         **_build_audit_details_of_filter(audit_filter),
     )
+    workspace_pk = request.membership.workspace_id
     name = f"audit-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(
         audit_trail_csv_export.generate_csv_lines(
-            request.membership.workspace_id,
-            audit_trail_query.iterate_entries(request.membership.workspace_id, audit_filter),
+            workspace_pk,
+            WordSearch(workspace_pk, audit_filter).iterate_all_entries()
+            if audit_filter.words
+            else audit_trail_query.iterate_entries(workspace_pk, audit_filter),
         ),
         CSV,
         name,
@@ -134,6 +145,7 @@ def _parse_audit_filter(query: QueryDict) -> AuditFilter:
         subject=AuditSubject(subject) if subject in AuditSubject.values else None,
         actor=decrypt_name_if_encrypted(query.get("actor", "").strip())[:_MAX_FILTER_LENGTH],
         session=decrypt_name_if_encrypted(query.get("session", "").strip())[:_MAX_FILTER_LENGTH],
+        words=" ".join(query.get("words", "").replace("\0", "").split())[:_MAX_FILTER_LENGTH],
         times=TimeRange.parse_query(query),
     )
 
@@ -142,7 +154,7 @@ def _find_near_names_if_nothing_matches(
     workspace: int, audit_filter: AuditFilter, page: AuditPage, members: list[str]
 ) -> list[NearNames]:
     """Find the actors and the ids of sessions that may be meant if nothing matches the filter."""
-    if page.rows or page.hidden_views or page.hidden_runs:
+    if page.rows or page.hidden_views or page.hidden_runs or audit_filter.words:
         return []
     near = []
     if audit_filter.actor:
@@ -169,6 +181,7 @@ def _build_audit_details_of_filter(audit_filter: AuditFilter) -> dict[str, Any]:
         "subject": audit_filter.subject or "",
         "actor": audit_filter.actor,
         "session": audit_filter.session,
+        "words": len(split_words(audit_filter.words)),  # what somebody typed is never recorded
         "first": audit_filter.times.first,
         "last": audit_filter.times.last,
         "zone": audit_filter.times.zone if audit_filter.times else "",

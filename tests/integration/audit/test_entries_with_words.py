@@ -1,0 +1,224 @@
+"""Search of the audit trail by words."""
+
+import csv
+import io
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from checkpoints.audit import insert_unchained_events
+from checkpoints.db import clock
+from checkpoints.enums import ActorKind, AuditKind, DecisionKind, Role
+from checkpoints.models import AuditEvent, Session
+from harness_site.accounts.models import Invitation
+from harness_site.audit import entries_with_words, folded_entry_pages
+from tests.support.audit_entries import list_entries
+from tests.support.factories import make_call, make_decision, make_session, make_user, make_workspace
+from tests.support.page_text import visible_text
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    return client
+
+
+def happened(
+    kind: AuditKind = AuditKind.ROLE_CHANGED,
+    *,
+    actor: str = "alice",
+    actor_kind: ActorKind = ActorKind.PERSON,
+    session: Session | None = None,
+    slug: str = "default",
+    **details: Any,
+) -> int:
+    """Record an event and return its key."""
+    insert_unchained_events.record_event_of_workspace(
+        "default",
+        make_workspace(slug=slug).pk,
+        kind,
+        session_pk=session.pk if session else None,
+        actor=actor,
+        actor_kind=actor_kind,
+        details=details,
+    )
+    return AuditEvent.objects.latest("pk").pk
+
+
+def find(reader: Client, words: str, **query: Any) -> list[int]:
+    """Return the keys of the entries on the page."""
+    page = reader.get("/audit/", {"words": words, **query}).text
+    return [int(key) for key in re.findall(r'id="entry-(\d+)"', page)]
+
+
+def exported(reader: Client, words: str) -> list[list[str]]:
+    response: Any = reader.get("/audit/export/", {"words": words})
+    return list(csv.reader(io.StringIO(b"".join(response.streaming_content).decode())))[1:]
+
+
+def make_different_entries() -> dict[str, int]:
+    """Record an entry of each kind of text, and return their keys by the words that only they have."""
+    workspace = make_workspace()
+    invitation = Invitation.objects.create(
+        workspace=workspace, role="admin", note="Für die Prüfung", digest="d", invited_by="x", expires_at=clock.now()
+    )
+    titled = make_session(session_id="order-17", title="Refund for a broken Lamp")
+    decided = make_session(session_id="order-18", title="Chair")
+    call = make_call(session=decided, call_id="pay")
+    make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob", reason="Seen in the ledger of Ärztekammer")
+    return {
+        "lamp": happened(AuditKind.COMMENTED, session=titled),
+        "LEDGER": happened(AuditKind.DECIDED, actor="bob", session=decided, decision="approve", call_id="pay"),
+        "ärztekammer": AuditEvent.objects.latest("pk").pk,
+        "refund_card": happened(AuditKind.CALL_INTERRUPTED, actor="gate", tool="refund_card"),
+        "Dörte": happened(member="dörte", role="admin", before="auditor"),
+        "prüfung": happened(AuditKind.INVITED, invitation=invitation.pk, role="admin"),
+        "10.0.0.17": happened(AuditKind.SIGNED_IN, actor="erin", address="10.0.0.17"),
+        "order-17": titled.pk,
+    }
+
+
+def test_entries_are_found_by_each_of_their_texts(reader: Client) -> None:
+    keys = make_different_entries()
+    keys["order-17"] = keys["lamp"]
+    assert {words: find(reader, words) for words in keys} == {words: [key] for words, key in keys.items()}
+
+
+def test_all_words_have_to_occur_anywhere_in_the_entry(reader: Client) -> None:
+    keys = make_different_entries()
+    assert find(reader, "bob ledger chair") == [keys["LEDGER"]]
+    assert find(reader, "bob ledger lamp") == []
+    assert find(reader, "alice", subject="people") == [keys["prüfung"], keys["Dörte"]]
+
+
+def test_names_of_details_are_not_searched(reader: Client) -> None:
+    make_different_entries()
+    assert find(reader, "member") == []
+    assert "Each of the words has to be in the actor" in visible_text(reader.get("/audit/?words=member"))
+
+
+def test_reason_of_another_decision_is_not_found(reader: Client) -> None:
+    session = make_session()
+    call = make_call(session=session, call_id="pay")
+    old = clock.now() - timedelta(hours=1)
+    make_decision(call=call, kind=DecisionKind.APPROVE, actor="alice", reason="ledger", created_at=old)
+    happened(AuditKind.DECIDED, session=session, decision="approve", call_id="pay")
+    happened(AuditKind.DECIDED, actor="bob", session=session, decision="approve", call_id="pay")
+    assert find(reader, "ledger") == []
+
+
+def test_other_workspace_is_not_searched(reader: Client) -> None:
+    happened(member="dave", slug="elsewhere")
+    assert find(reader, "dave") == []
+
+
+@pytest.mark.parametrize("words", ["4eC39", SECRET])
+def test_masked_text_is_not_found(reader: Client, words: str) -> None:
+    session = make_session(title=f"Key {SECRET}")
+    happened(AuditKind.COMMENTED, session=session)
+    happened(AuditKind.DECIDED, session=session, decision="approve", call_id="pay")
+    make_decision(call=make_call(session=session, call_id="pay"), kind=DecisionKind.APPROVE, reason=SECRET)
+    happened(AuditKind.TOKEN_CREATED, token_name=SECRET)
+    assert find(reader, words) == []
+    assert [row for row in exported(reader, words) if "carol" not in row] == []
+    assert len(find(reader, "key")) == 2
+
+
+@pytest.mark.parametrize("words", ["%", "_", '"', "\\", "100%", "\0", "''; --", "x" * 400, " ".join("abcdefghijkl")])
+def test_characters_of_patterns_have_no_meaning(reader: Client, words: str) -> None:
+    happened(member="dave")
+    response = reader.get("/audit/", {"words": words})
+    assert response.status_code == 200
+    assert "dave" not in visible_text(response) or not words.strip("\0")
+
+
+def test_word_with_quotes_is_found(reader: Client) -> None:
+    key = happened(AuditKind.WEBHOOK_CREATED, webhook='the "new" \\ one')
+    assert find(reader, '"new"') == [key]
+    assert find(reader, "\\") == [key]
+
+
+def test_page_views_and_events_of_runs_are_searched_on_request(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    view = happened(AuditKind.VIEWED, session=session)
+    run = happened(AuditKind.RUN_STARTED, actor="run 1", actor_kind=ActorKind.MACHINE, session=session)
+    page = reader.get("/audit/?words=order-17")
+    assert "Page views are not searched." in visible_text(page)
+    assert "Events of runs are not searched." in visible_text(page)
+    assert find(reader, "order-17") == []
+    assert find(reader, "order-17", views=1) == [view]
+    assert find(reader, "order-17", runs=1) == [run]
+
+
+def test_search_goes_on_from_page_to_page(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries_with_words, "SEARCHED_ENTRIES", 10)
+    keys = [happened(member="dave" if number % 7 == 0 else "erin", number=number) for number in range(35)]
+    address, found, pages = "/audit/?words=dave", list[int](), list[str]()
+    while address:
+        page = reader.get(address).text
+        pages.append(page)
+        found += map(int, re.findall(r'id="entry-(\d+)"', page))
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        address = following[1].replace("&amp;", "&") if following else ""
+    assert found == [keys[number] for number in (28, 21, 14, 7, 0)]
+    assert ["One page searches at most" in page for page in pages] == [True, True, True, False]
+
+
+def test_search_of_an_old_period_begins_there(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries_with_words, "SEARCHED_ENTRIES", 5)
+    now = clock.now()
+    keys = [happened(member="dave", number=number) for number in range(30)]
+    for number, key in enumerate(keys):
+        AuditEvent.objects.filter(pk=key).update(created_at=now - timedelta(days=30 - number))
+    day = f"{now - timedelta(days=25):%Y-%m-%d}"
+    assert find(reader, "dave", first=day, last=day) == [keys[5]]
+    assert find(reader, "dave", last=day) == keys[1:6][::-1]
+
+
+def test_search_of_one_session_is_not_limited_to_the_newest_of_the_trail(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries_with_words, "SEARCHED_ENTRIES", 5)
+    key = happened(AuditKind.COMMENTED, session=make_session(session_id="order-17"))
+    for number in range(20):
+        happened(member="dave", number=number)
+    assert find(reader, "alice", session="order-17") == [key]
+
+
+def test_full_page_continues_below_its_last_entry(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [happened(member="dave", number=number) for number in range(folded_entry_pages.ROWS_PER_PAGE + 5)]
+    page = reader.get("/audit/?words=dave").text
+    following = re.search(r'rel="next" href="([^"]+)"', page)
+    assert following
+    second = reader.get(following[1].replace("&amp;", "&")).text
+    shown = [int(key) for text in (page, second) for key in re.findall(r'id="entry-(\d+)"', text)]
+    assert shown == keys[::-1]
+
+
+def test_compared_entries_of_a_page_are_bounded(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries_with_words, "_MAX_COMPARED", 100)
+    for number in range(300):
+        happened(member="dave", number=number)
+    with CaptureQueriesContext(connection) as queries:
+        page = reader.get("/audit/?words=member").text
+    assert 'rel="next"' in page
+    assert len(queries) < 30
+
+
+def test_export_has_all_matching_entries_and_records_no_words(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries_with_words, "SEARCHED_ENTRIES", 10)
+    for number in range(35):
+        happened(member="dave" if number % 7 == 0 else "erin", number=number)
+    rows = exported(reader, "dave alice")
+    assert sum("dave" in row[7] for row in rows) == 5
+    assert not any("erin" in row[7] for row in rows)
+    assert list_entries("exported") == [("exported", "carol", {"what": "audit trail", "words": "2"})]
