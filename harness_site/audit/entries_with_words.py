@@ -37,7 +37,7 @@ from harness_site.audit.calls_of_audit_entries import TIME_UNTIL_ENTRY
 from harness_site.audit.folded_entry_pages import Routine
 from harness_site.audit.invitations_of_audit_entries import INVITATION_KINDS
 from harness_site.core.masking.masker import MASK, use_masking_rules_with_extra_values
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 #: Number of entries of the trail, whatever the other filters, among which one page searches.
 SEARCHED_ENTRIES: Final = 10_000
