@@ -6,7 +6,7 @@ from typing import Final, cast
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
-from harness_site import env
+from harness_site import env, state_folder_and_secrets
 
 _KEY_LETTERS: Final = 32
 _MAKE_KEY: Final = 'Make one: python -c "import secrets; print(secrets.token_urlsafe(48))"'
@@ -29,7 +29,9 @@ def read_or_create_secret_key(folder: Path, *, is_public: bool, is_checked: bool
         )
     if key and is_checked:
         require_strong_secret_key(key)
-    return key or cast(str, SimpleLazyObject(lambda: env.load_or_create_secret(folder / "secret_key")))
+    return key or cast(
+        str, SimpleLazyObject(lambda: state_folder_and_secrets.load_or_create_secret(folder / "secret_key"))
+    )
 
 
 def require_strong_secret_key(key: str) -> None:

@@ -7,7 +7,16 @@ from urllib.parse import urlsplit
 import django
 
 from checkpoints.database_url import database_from_url
-from harness_site import env, mail_settings, oidc_settings, secret_key, security_headers, site_address
+from harness_site import (
+    env,
+    host_settings,
+    mail_settings,
+    oidc_settings,
+    secret_key,
+    security_headers,
+    site_address,
+    state_folder_and_secrets,
+)
 from harness_site.base_settings import *  # noqa: F403 - what is the same in every project
 from harness_site.base_settings import (
     HARNESS_APPS,
@@ -22,7 +31,7 @@ from harness_site.serving.server_limits_from_environment import read_server_limi
 
 BASE_DIR = env.BASE_DIR
 # The fallback for a wrong setting is a folder that exists, so that none is created.
-STATE_DIR = env.read_or_collect_problem(env.get_state_dir, env.BASE_DIR)
+STATE_DIR = env.read_or_collect_problem(state_folder_and_secrets.get_state_dir, env.BASE_DIR)
 
 # ------------------------------------------------------------------------------------------------ deployment
 
@@ -30,10 +39,10 @@ DEBUG = env.read_boolean_or_collect_problem("HARNESS_DEBUG", default=False)
 #: Public URL of this site; links in messages and invitations start with it.
 configured_address = env.read_text_or_collect_problem("HARNESS_ADDRESS")
 SITE_ADDRESS = env.read_or_collect_problem(lambda: site_address.validate_and_strip_site_address(configured_address), "")
-ALLOWED_HOSTS = site_address.read_host_names_or_collect_problem(
+ALLOWED_HOSTS = host_settings.read_host_names_or_collect_problem(
     "HARNESS_ALLOWED_HOSTS", site_address.format_default_allowed_hosts(SITE_ADDRESS)
 )
-CSRF_TRUSTED_ORIGINS = site_address.read_origins_or_collect_problem("HARNESS_TRUSTED_ORIGINS")
+CSRF_TRUSTED_ORIGINS = host_settings.read_origins_or_collect_problem("HARNESS_TRUSTED_ORIGINS")
 HTTPS = env.read_boolean_or_collect_problem("HARNESS_HTTPS", default=False)
 
 is_public = not set(ALLOWED_HOSTS) <= site_address.LOCAL_HOSTS
@@ -52,7 +61,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # Opening the file costs more than most requests; the threads of the server are few.
     DATABASES["default"]["CONN_MAX_AGE"] = None
     if database_url == sqlite_path:  # not the fallback for a wrong URL
-        env.read_or_collect_problem(lambda: env.create_state_dir_if_missing(STATE_DIR), None)
+        env.read_or_collect_problem(lambda: state_folder_and_secrets.create_state_dir_if_missing(STATE_DIR), None)
     DATABASES["default"]["TEST"] = {"NAME": str(STATE_DIR / f"test-{os.getpid()}.sqlite3")}
 else:
     # Prepared statements are planned for their values each time: a generic plan cannot know that a partial index covers
@@ -199,7 +208,7 @@ else:
     MAILERS = {"default": {"BACKEND": "harness_site.mail_backend.EmailBackend"}}
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL_FROM
 #: Host names that webhooks may use although they resolve to addresses inside this network.
-WEBHOOK_HOSTS = [host.lower() for host in site_address.read_host_names_or_collect_problem("HARNESS_WEBHOOK_HOSTS")]
+WEBHOOK_HOSTS = [host.lower() for host in host_settings.read_host_names_or_collect_problem("HARNESS_WEBHOOK_HOSTS")]
 
 LOG_LEVEL = env.read_or_collect_problem(env.read_log_level, "WARNING")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from ipaddress import ip_address
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -12,13 +11,10 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 
-from harness_site import env
-
 LOCAL_HOSTS: Final[frozenset[str]] = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _SCHEMES: Final = ("http", "https")
-_HOST: Final = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
-#: Host name in an origin, where `*.` stands for any subdomain.
-_HOST_PATTERN: Final = re.compile(rf"(?:\*\.)?(?:{_HOST.pattern})")
+#: Host name or address of a URL.
+HOST_NAME: Final = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _EXAMPLE: Final = "HARNESS_ADDRESS=https://harness.example.org"
 
 
@@ -45,7 +41,7 @@ def describe_address_problem(address: str) -> str:
         host = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
     except ValueError:
         host, parts = "", urlsplit("")
-    if not _HOST.fullmatch(host):
+    if not HOST_NAME.fullmatch(host):
         return f"its host name is missing or not valid. Use a form such as {_EXAMPLE}"
     if parts.path.strip("/") or parts.query or parts.fragment:
         return f"it has a path. Give scheme and host alone, for example {_EXAMPLE}"
@@ -54,65 +50,11 @@ def describe_address_problem(address: str) -> str:
 
 def is_http_url(text: str) -> bool:
     """Return whether `text` begins with `http://` or `https://` and a host name."""
-    return _is_http_url_with_host(text, _HOST)
+    return is_http_url_with_host(text, HOST_NAME)
 
 
-def read_host_names_or_collect_problem(name: str, default: str = "") -> list[str]:
-    """Return the host names of a comma-separated setting.
-
-    One with a scheme, a port or a path would equal no host of a request. It is kept for `env.raise_collected_problems`,
-    and the list is then empty.
-    """
-    return _read_list_or_collect_problem(
-        name,
-        default,
-        _is_host_name,
-        "List names of hosts, without scheme, port and path, and with a comma between two, for example "
-        f"{name}=harness.example.org,10.0.0.5",
-    )
-
-
-def read_origins_or_collect_problem(name: str) -> list[str]:
-    """Return the origins of a comma-separated setting.
-
-    One without a scheme or with a path would equal no origin of a request. It is kept for
-    `env.raise_collected_problems`, and the list is then empty.
-    """
-    return _read_list_or_collect_problem(
-        name,
-        "",
-        _is_origin,
-        f"List origins with their scheme and without a path, and with a comma between two, for example "
-        f"{name}=https://harness.example.org",
-    )
-
-
-def _read_list_or_collect_problem(name: str, default: str, is_valid: Callable[[str], bool], hint: str) -> list[str]:
-    def read_and_validate_list() -> list[str]:
-        values = env.read_list_setting(name, default)
-        wrong = next((value for value in values if not is_valid(value)), None)
-        if wrong is not None:
-            raise ImproperlyConfigured(f"{name} has {wrong!r}. {hint}")
-        return values
-
-    nothing: list[str] = []
-    return env.read_or_collect_problem(read_and_validate_list, nothing)
-
-
-def _is_host_name(text: str) -> bool:
-    if text == "*" or _HOST.fullmatch(text):
-        return True
-    try:
-        return bool(ip_address(text))
-    except ValueError:
-        return False
-
-
-def _is_origin(text: str) -> bool:
-    return _is_http_url_with_host(text, _HOST_PATTERN) and text.count("/") == 2 and not set(text) & {"?", "#"}
-
-
-def _is_http_url_with_host(text: str, form: re.Pattern[str]) -> bool:
+def is_http_url_with_host(text: str, form: re.Pattern[str]) -> bool:
+    """Return whether `text` begins with `http://` or `https://` and a host of the given form."""
     try:
         parts = urlsplit(text)
         host = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
