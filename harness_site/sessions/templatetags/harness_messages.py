@@ -6,18 +6,15 @@ from urllib.parse import urlencode
 from django import template
 from django.template import Context
 from django.template.base import FilterExpression, NodeList, Parser, Token
-from django.template.loader import get_template
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 from checkpoints.sessions.display_status import DisplayStatus
 from harness_site.core.rendering.html_match_highlighting import FOUND, mark_search_words_and_open_folds
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.message_html import render_message_html
 from harness_site.sessions.selectors.conversation_window import MessageEntry
-from harness_site.sessions.timeline import overview_layout
-from harness_site.sessions.timeline.selectors.run_lanes import Timeline
 from harness_site.sessions.transcript_search import TranscriptSearchResult
 
 register = template.Library()
@@ -100,18 +97,3 @@ def _render_folded_match_link(context: Context, entry: MessageEntry) -> SafeStri
     link = f"{address}?{query}#{FOUND}"
     words = '<p class="fold hidden-match">Found in what is folded: <a href="{}">show all of it</a></p>'
     return format_html(words, link)
-
-
-@register.simple_tag(takes_context=True)
-def render_timeline_overview(context: Context, timeline: Timeline | None) -> SafeString:
-    """Render the overview of the newest runs of the session `head`.
-
-    It is empty if there is nothing to draw, and hidden if the transcript below tells as much; an update shows it.
-    """
-    drawing = overview_layout.compute_run_lanes_layout(timeline) if timeline is not None else None
-    if timeline is None or drawing is None:
-        return SafeString("")
-    if overview_layout.is_one_ended_turn(timeline):
-        return SafeString('<section id="lanes" hidden></section>')
-    html = get_template("sessions/parts/lanes.html").render({"head": context["head"], "drawing": drawing})
-    return mark_safe(html)  # noqa: S308 - a template's

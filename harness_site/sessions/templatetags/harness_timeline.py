@@ -1,4 +1,4 @@
-"""Tags of the timeline: SVG drawing, links and table rows."""
+"""Tags of the timeline: SVG drawing, links, table rows, and the overview above the transcript."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from django import template
-from django.utils.safestring import SafeString
+from django.template import Context
+from django.template.loader import get_template
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.core import formatting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
-from harness_site.sessions.timeline import timeline_svg
+from harness_site.sessions.timeline import overview_layout, timeline_svg
 from harness_site.sessions.timeline.list_timeline_items import (
     CALL_KINDS,
     CALL_OUTCOMES,
     TimelineItem,
     get_item_texts_in_current_language,
 )
+from harness_site.sessions.timeline.selectors.run_lanes import Timeline
 from harness_site.sessions.timeline.selectors.running_totals_by_version import RunningTotals
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.templatetags.harness_tags import render_time
@@ -145,3 +148,18 @@ def render_running_totals_rows(growth: RunningTotals, urls: TimelineUrls) -> Saf
 @register.filter
 def format_seconds_as_duration(number: float) -> str:
     return formatting.format_duration(number)
+
+
+@register.simple_tag(takes_context=True)
+def render_timeline_overview(context: Context, timeline: Timeline | None) -> SafeString:
+    """Render the overview of the newest runs of the session `head`.
+
+    It is empty if there is nothing to draw, and hidden if the transcript below tells as much; an update shows it.
+    """
+    drawing = overview_layout.compute_run_lanes_layout(timeline) if timeline is not None else None
+    if timeline is None or drawing is None:
+        return SafeString("")
+    if overview_layout.is_one_ended_turn(timeline):
+        return SafeString('<section id="lanes" hidden></section>')
+    html = get_template("sessions/parts/lanes.html").render({"head": context["head"], "drawing": drawing})
+    return mark_safe(html)  # noqa: S308 - a template's

@@ -1,41 +1,21 @@
 """Tags of tool calls that are shown as what they did, and of texts with tags of programs."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from django import template
 from django.template import Context
 
 from checkpoints.formats.parse_message_parts import Part
-from checkpoints.models import Session
-from harness_site.accounts.session_secrets_from_call_arguments import load_known_secrets_of_session
-from harness_site.core.masking.masker import use_masking_rules_with_extra_values
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
-from harness_site.sessions import program_tags_in_messages, session_tabs
+from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
-from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
-from harness_site.sessions.session_tabs import SessionTabs
-from harness_site.sessions.subagent_tree import subagent_tree
 from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.sessions.tool_views.claude_code_notices_between_messages import parse_claude_code_record_or_none
 from harness_site.sessions.tool_views.tool_view_types import ToolView
 
 register = template.Library()
 register.simple_tag(parse_claude_code_record_or_none)
-
-
-@dataclass(frozen=True, slots=True)
-class HeadFacts:
-    """Facts of a session for the head of its pages. `parent` is the session that it is a subagent of, with its name
-    masked for the reader."""
-
-    facts: SessionEnvironment
-    parent: Session | None
-    parent_name: str
-    has_subagents: bool
 
 
 @register.simple_tag
@@ -61,25 +41,6 @@ def split_text_at_tags_or_empty(text: str) -> list[TextPiece]:
         if program_tags_in_messages.has_program_written_text(text)
         else []
     )
-
-
-@register.simple_tag
-def load_environment_parent_and_subagent_flag(session: Session) -> HeadFacts:
-    """Load where and with what a session ran, and its place among subagents. Only imported sessions need queries."""
-    facts = read_session_environment(session)
-    parent = subagent_tree.find_parent_session(session)
-    has_subagents = facts.is_imported and subagent_tree.has_subagents(session)
-    return HeadFacts(facts, parent, "" if parent is None else _mask_name_of_session(parent), has_subagents)
-
-
-def _mask_name_of_session(session: Session) -> str:
-    with use_masking_rules_with_extra_values(load_known_secrets_of_session(session.pk)):
-        return mask_and_reveal_hidden(session.title or session.session_id)
-
-
-@register.simple_tag
-def build_session_tabs(head: SessionHead, about: HeadFacts, open_tab: str) -> SessionTabs:
-    return session_tabs.build_session_tabs(head, open_tab, has_subagent_tree=bool(about.parent or about.has_subagents))
 
 
 @register.simple_tag(takes_context=True)
@@ -110,10 +71,3 @@ def format_share_or_dash(share: float | None) -> str:
     if 0.995 <= share < 1:
         return "> 99 %"
     return "< 1 %" if 0 < share <= 0.005 else f"{100 * share:.0f} %"
-
-
-@register.filter
-def mask_and_join_first_values(values: tuple[str, ...]) -> str:
-    """Join the first names of a list, masked, with the number of the others. Names may contain commas."""
-    shown = "; ".join(mask_and_reveal_hidden(value[:80]) for value in values[:2])
-    return f"{shown} +{len(values) - 2}" if len(values) > 2 else shown
