@@ -16,7 +16,7 @@ from typing import Any
 from django.db import IntegrityError, models, transaction
 from django.db.models.functions import Now
 
-from checkpoints.archive import row_serializers
+from checkpoints.archive import row_serializers, upgrade_archive_rows
 from checkpoints.archive.archive_results import ImportedSession
 from checkpoints.archive.session_file_reader_and_writer import SessionFileReader
 from checkpoints.audit import insert_unchained_events
@@ -134,7 +134,7 @@ class _SessionImport:
             self.counts[kind] += 1
             yield row_serializers.deserialize_row(
                 row_serializers.TABLES[kind],
-                row_serializers.upgrade_row_values(kind, values, self.reader.header.version),
+                upgrade_archive_rows.upgrade_row_values(kind, values, self.reader.header.version),
             )
 
     def _verify_and_insert_session_row(self, row: models.Model | None) -> Session:
@@ -215,7 +215,7 @@ class _SessionImport:
     @property
     def _uses_former_chain_format(self) -> bool:
         """Whether the chains in the file were computed otherwise. Its own digest says that its texts are unchanged."""
-        return self.reader.header.version < row_serializers.CHAINS_SINCE_VERSION
+        return self.reader.header.version < upgrade_archive_rows.CHAINS_SINCE_VERSION
 
     def _verify_and_remember_chain(self, row: models.Model) -> None:
         """Verify that a message or a version has the chain of the messages before it, and keep it for the next ones."""

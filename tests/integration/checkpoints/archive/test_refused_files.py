@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.archive import row_serializers, session_file_reader_and_writer, session_import
+from checkpoints.archive import session_file_reader_and_writer, session_import, upgrade_archive_rows
 from checkpoints.enums import get_default_risk
 from checkpoints.exceptions import (
     CheckpointsError,
@@ -201,8 +201,8 @@ def test_values_that_are_large_once_decompressed_are_refused(
 def test_write_in_a_file_of_format_version_9_has_its_value_in_a_blob() -> None:
     values = {"id": 1, "digest": "d"}
     added = {"type": "", "content": None, "compressed": False}
-    assert row_serializers.upgrade_row_values("framework_write", values, 9) == {**added, **values}
-    assert row_serializers.upgrade_row_values("framework_write", values, 10) == values
+    assert upgrade_archive_rows.upgrade_row_values("framework_write", values, 9) == {**added, **values}
+    assert upgrade_archive_rows.upgrade_row_values("framework_write", values, 10) == values
 
 
 def test_file_of_format_version_7_gets_new_chains(exported_session: SyncCheckpointer, path: Path) -> None:
@@ -243,9 +243,9 @@ def test_interrupted_call_in_a_file_of_format_version_10_has_its_error_as_result
         "result_digest": "d",
     }
     upgraded = {**values, "error_message": "no answer", "result": None, "result_digest": ""}
-    assert row_serializers.upgrade_row_values("tool_call", values, 10) == upgraded
+    assert upgrade_archive_rows.upgrade_row_values("tool_call", values, 10) == upgraded
     settled = {**values, "status": "completed"}
-    assert row_serializers.upgrade_row_values("tool_call", settled, 10) == {"error_message": "", **settled}
+    assert upgrade_archive_rows.upgrade_row_values("tool_call", settled, 10) == {"error_message": "", **settled}
 
 
 def test_file_of_another_session_is_refused(open_checkpointer: Open, path: Path) -> None:
