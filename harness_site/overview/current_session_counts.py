@@ -6,17 +6,16 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.db import clock
-from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus, SessionStatus
+from checkpoints.enums import OWNING_RUN_STATUSES, SessionStatus
 from checkpoints.models import Run, Session
 from checkpoints.sessions.display_status import LAST_RUN_WAS_LOST
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
-from harness_site.overview.periods import Period
 from harness_site.review.selectors.pending_calls import BoundedCount
 
 #: Upper bound of the counts; beyond it the page displays that there are more.
@@ -74,36 +73,6 @@ def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCount
         paused=_cap_count_at_limit(len(paused[: LIMIT + 1])),
         quarantined=_cap_count_at_limit(len(quarantined[: LIMIT + 1])),
     )
-
-
-def count_lost_run_sessions_in_period_and_before(
-    workspace: int, period: Period, agent: str = ""
-) -> tuple[BoundedCount, BoundedCount | None]:
-    """Count the sessions of which a run was lost in a period and in the preceding one, in one query.
-
-    The list of sessions finds the same. The second count is None if there are too many runs to know it.
-    """
-    of_agent = {"session__agent": agent} if agent else {}
-    lost = _select_lost_runs().filter(
-        workspace_without_index=workspace,
-        ended_at__gte=period.preceding_start,
-        ended_at__lt=period.end,
-        **of_agent,
-    )
-    rows = list(lost[: LIMIT + 1])
-    is_bounded = len(rows) > LIMIT
-    sessions = {session for session, ended_at in rows[:LIMIT] if ended_at is not None and ended_at >= period.start}
-    preceding = {session for session, ended_at in rows[:LIMIT] if ended_at is not None and ended_at < period.start}
-    is_period_bounded = is_bounded and not preceding
-    return BoundedCount(len(sessions), is_period_bounded), None if is_bounded else BoundedCount(len(preceding))
-
-
-@cache
-def _select_lost_runs() -> QuerySet[Any, Any]:
-    """Select session and end of each lost run, the newest first."""
-    # With an index for its condition on the workspace, a plan reads all sessions of it instead of the few lost runs.
-    runs = Run.objects.alias(workspace_without_index=F("session__workspace") + 0)
-    return runs.filter(status=RunStatus.LOST).order_by("-ended_at").values_list("session", "ended_at")
 
 
 def _cap_count_at_limit(number: int) -> BoundedCount:

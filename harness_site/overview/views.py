@@ -14,7 +14,7 @@ from checkpoints.models import Session
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core.formatting import format_date_with_weekday_and_year, format_day, format_duration_rounded_up
-from harness_site.overview import charts, current_session_counts, period_totals, periods
+from harness_site.overview import charts, current_session_counts, lost_run_counts, period_totals, periods
 from harness_site.overview.calls_to_decide_first import CallsToDecideFirst, load_calls_to_decide_first
 from harness_site.overview.period_totals import PeriodTotals, SessionTotals, WaitingTimes
 from harness_site.overview.periods import Period
@@ -68,7 +68,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         workspace, [each.name for each in sums.agents], limit=current_session_counts.LIMIT
     )
     undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
-    lost, lost_before = current_session_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
+    lost, lost_before = lost_run_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
     present = current_session_counts.load_current_session_counts(workspace.pk, agent)
     interrupted_tools = sums.tools_interrupted_most
     context: dict[str, Any] = {
