@@ -15,7 +15,7 @@ from django.views.decorators.csrf import csrf_exempt
 from checkpoints import __version__
 from harness_site.api import reference_page_content
 from harness_site.api.json_responses import build_json_response
-from harness_site.api.ninja_api import build_openapi_document
+from harness_site.api.openapi_document import build_openapi_document
 from harness_site.api.problem_details import READING_METHODS, build_method_not_allowed_problem
 from harness_site.site_address import build_absolute_url
 

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints import exceptions
 from checkpoints.exceptions import CheckpointsError
 from harness_site.api import problem_details
-from harness_site.api.ninja_api import build_openapi_document
+from harness_site.api.openapi_document import build_openapi_document
 from harness_site.core.rendering.syntax_highlighting import highlight_code_without_masking
 
 EXAMPLES_FILE_NAME: Final = "reference_examples.json"

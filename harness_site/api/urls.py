@@ -5,7 +5,8 @@ from typing import Final
 from django.urls import URLPattern, path, re_path
 
 from harness_site.api import openapi_views
-from harness_site.api.ninja_api import api, find_operation
+from harness_site.api.ninja_api import api
+from harness_site.api.openapi_document import find_operation
 from harness_site.api.request_pipeline import raise_route_not_found, wrap_route_view
 
 app_name = "harness_api"

@@ -16,7 +16,7 @@ from checkpoints.models import Workspace
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
 from harness_site.api import response_schemas
-from harness_site.api.ninja_api import build_openapi_document
+from harness_site.api.openapi_document import build_openapi_document
 from tests.support.factories import make_workspace
 
 API: Final = "/api/v1"

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from django.core.management import call_command
 
 from harness_site.accounts.models import TokenRole
-from harness_site.api.ninja_api import build_openapi_document
+from harness_site.api.openapi_document import build_openapi_document
 from tests.support.api_client import ApiClient, make_token
 from tests.support.factories import make_workspace
 

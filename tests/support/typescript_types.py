@@ -16,7 +16,7 @@ TYPES: Final = CLIENT / "src" / "api.ts"
 
 def generate_types(target: Path) -> None:
     """Write the types to a file."""
-    from harness_site.api.ninja_api import build_openapi_document
+    from harness_site.api.openapi_document import build_openapi_document
 
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder, "openapi.json")

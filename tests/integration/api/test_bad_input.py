@@ -22,7 +22,7 @@ from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_checkpointer_cache, in_process_rate_limit, request_schemas, response_schemas
 from harness_site.api.models import ApiWrite
-from harness_site.api.ninja_api import build_openapi_document
+from harness_site.api.openapi_document import build_openapi_document
 from tests.support.api_client import API, BY, ApiClient, make_token
 from tests.support.api_table import FENCE, INPUTS, STATUSES, TABLE, Route
 from tests.support.exhaustive_mode import choose_each

@@ -14,7 +14,7 @@ from django.test import Client
 from checkpoints.models import Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api.ninja_api import build_openapi_document
+from harness_site.api.openapi_document import build_openapi_document
 from harness_site.mcp_server.streamable_http_endpoint import McpEndpoint
 from tests.support.api_client import API, BY, ApiClient, make_token
 from tests.support.factories import make_workspace

@@ -15,7 +15,7 @@ from django.test import Client
 
 from checkpoints import exceptions
 from harness_site.api import reference_page_content
-from harness_site.api.ninja_api import build_openapi_document
+from harness_site.api.openapi_document import build_openapi_document
 from tests.support import api_reference_examples
 from tests.support.api_example_story import record_examples
 
