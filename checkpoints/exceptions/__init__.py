@@ -61,6 +61,10 @@ from checkpoints.exceptions.integrity_errors import SealKeyInvalid as SealKeyInv
 from checkpoints.exceptions.integrity_errors import SealKeyMissing as SealKeyMissing
 from checkpoints.exceptions.integrity_errors import SessionQuarantined as SessionQuarantined
 from checkpoints.exceptions.integrity_errors import WitnessedSessionMissing as WitnessedSessionMissing
+from checkpoints.exceptions.missing_dependency_errors import DjangoMissing as DjangoMissing
+from checkpoints.exceptions.missing_dependency_errors import DriverMissing as DriverMissing
+from checkpoints.exceptions.missing_dependency_errors import FrameworkNotSupported as FrameworkNotSupported
+from checkpoints.exceptions.missing_dependency_errors import HttpClientMissing as HttpClientMissing
 from checkpoints.exceptions.not_found_errors import CallNotFound as CallNotFound
 from checkpoints.exceptions.not_found_errors import NotFound as NotFound
 from checkpoints.exceptions.not_found_errors import RunNotFound as RunNotFound
@@ -99,10 +103,6 @@ from checkpoints.exceptions.storage_errors import BlockingCallInAsyncCode as Blo
 from checkpoints.exceptions.storage_errors import CheckpointCorrupted as CheckpointCorrupted
 from checkpoints.exceptions.storage_errors import ConnectionFailed as ConnectionFailed
 from checkpoints.exceptions.storage_errors import DatabaseNotConfigured as DatabaseNotConfigured
-from checkpoints.exceptions.storage_errors import DjangoMissing as DjangoMissing
-from checkpoints.exceptions.storage_errors import DriverMissing as DriverMissing
-from checkpoints.exceptions.storage_errors import FrameworkNotSupported as FrameworkNotSupported
-from checkpoints.exceptions.storage_errors import HttpClientMissing as HttpClientMissing
 from checkpoints.exceptions.storage_errors import InsideTransaction as InsideTransaction
 from checkpoints.exceptions.storage_errors import MigrationsMissing as MigrationsMissing
 from checkpoints.exceptions.storage_errors import NotDurable as NotDurable
