@@ -18,7 +18,7 @@ from checkpoints.db import clock
 from checkpoints.integrity import verify_session_rows
 from harness_site.core.formatting import write_dates_and_offsets_with_times
 from harness_site.core.masking import masker
-from harness_site.sessions.selectors import conversation_window, session_history, version_list
+from harness_site.sessions.selectors import conversation_window, session_history, version_lookup
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.session_history import HistoryPage
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
@@ -140,9 +140,9 @@ def _generate_html_of_session(
     for window in conversation_window.iterate_conversation_windows(session, place):
         yield render_to_string("sessions/offline/items.html", {**shared, "conversation": window})
     version = (
-        version_list.load_newest_version(session.pk)
+        version_lookup.load_newest_version(session.pk)
         if place.newest
-        else version_list.load_version(session.pk, place.version)
+        else version_lookup.load_version(session.pk, place.version)
     )
     yield render_to_string("sessions/offline/plan.html", {"head": head, "version": version, "printed": printed})
     for page in _iterate_history_pages(session.pk):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from checkpoints.models import ToolCall
-from harness_site.sessions.selectors import conversation_window, version_list
+from harness_site.sessions.selectors import conversation_window, version_lookup
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, MessageEntry
 
 #: Number of transcript messages shown around a call.
@@ -44,7 +44,7 @@ def load_conversation_up_to_call(call: ToolCall, until: datetime | None) -> Conv
     for version in _iterate_versions_that_may_contain_call(call, until):
         # A number is read in a fraction of the time of a version. The newest version is another one than that before.
         if seen and version != call.session.latest_version:
-            number = version_list.find_newest_version_number_up_to(call.session_id, version)
+            number = version_lookup.find_newest_version_number_up_to(call.session_id, version)
             if number is None or number in seen:
                 continue
         place = conversation_window.find_newest_transcript_version_upto_step(call.session, version)
@@ -71,7 +71,7 @@ def _iterate_versions_that_may_contain_call(call: ToolCall, until: datetime | No
     yield call.step
     newest, answered = call.session.latest_version, call.answered_version or call.step
     if until is not None and newest > call.step:
-        newest = version_list.find_newest_version_number_until(call.session_id, until) or call.step
+        newest = version_lookup.find_newest_version_number_until(call.session_id, until) or call.step
     later = (answered, newest) if until is None else (newest, answered)
     yield from dict.fromkeys(version for version in later if version > call.step)
 

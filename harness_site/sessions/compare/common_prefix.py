@@ -10,7 +10,7 @@ from django.db.models import Q
 from checkpoints.models import Message
 from harness_site.sessions.selectors import message_windows
 from harness_site.sessions.selectors.message_windows import SegmentRange
-from harness_site.sessions.selectors.version_list import Version
+from harness_site.sessions.selectors.version_lookup import Version
 
 #: Number of positions compared in one query; each query divides the range by this number.
 _PROBES = 64

@@ -31,10 +31,10 @@ from harness_site.sessions.compare.message_alignment import (
 )
 from harness_site.sessions.compare.message_part_differences import EditedField, compare_fields
 from harness_site.sessions.plan_steps_and_changes import Plan, StepChange, StepChangeKind
-from harness_site.sessions.selectors import calls_between_versions, message_windows, version_list
+from harness_site.sessions.selectors import calls_between_versions, message_windows, version_lookup
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.message_windows import StoredMessage
-from harness_site.sessions.selectors.version_list import Version
+from harness_site.sessions.selectors.version_lookup import Version
 from harness_site.sessions.tool_views import load_newest_todo_list
 
 #: Maximum number of messages compared after the common prefix of each version; the page tells if there are more.
@@ -122,7 +122,7 @@ def compare_two_versions(
     and displayed.
     """
     other = session_pk if other is None else other
-    versions = version_list.load_two_versions_with_payloads((session_pk, a), (other, b))
+    versions = version_lookup.load_two_versions_with_payloads((session_pk, a), (other, b))
     if versions is None:
         return None
     (old, old_payload), (new, new_payload) = versions
@@ -219,8 +219,8 @@ def _load_calls_on_both_sides(
         return FirstCallsAndCount(), calls_between_versions.load_first_calls_between_versions_and_count(
             first_pk, start, end
         )
-    first_since = version_list.find_last_version_within_shared_messages(first_pk, old, shared)
-    second_since = version_list.find_last_version_within_shared_messages(second_pk, new, shared)
+    first_since = version_lookup.find_last_version_within_shared_messages(first_pk, old, shared)
+    second_since = version_lookup.find_last_version_within_shared_messages(second_pk, new, shared)
     return (
         calls_between_versions.load_first_calls_between_versions_and_count(
             first_pk, first_since, old.number_and_save_time

@@ -16,7 +16,11 @@ from checkpoints.models import PeerCall, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows_and_quarantine import filter_out_unreadable_records
-from harness_site.sessions.selectors import session_rows_and_page_head, waits_for_other_agents
+from harness_site.sessions.selectors import (
+    requests_from_other_agents,
+    session_rows_and_page_head,
+    waits_for_other_agents,
+)
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead, SessionRow
 
 #: Sessions and requests of one chain that are loaded.
@@ -127,7 +131,7 @@ def _load_requests_above(session: Session) -> tuple[list[PeerCall], bool]:
     path: list[PeerCall] = []
     seen = {session.pk}
     for _ in range(MAX_LEVELS):
-        call = waits_for_other_agents.find_request_of_session(session)
+        call = requests_from_other_agents.find_request_of_session(session)
         if call is None or call.session_id in seen:
             return path, True
         path.insert(0, call)

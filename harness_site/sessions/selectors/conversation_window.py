@@ -27,12 +27,13 @@ from harness_site.sessions.selectors import (
     message_origin_versions_and_runs,
     message_windows,
     version_list,
+    version_lookup,
 )
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.call_result_pairs import Spot
 from harness_site.sessions.selectors.message_origin_versions_and_runs import Origin, RunFacts, SegmentFacts
 from harness_site.sessions.selectors.message_windows import WINDOW, SegmentRange, StoredMessage
-from harness_site.sessions.selectors.version_list import Version
+from harness_site.sessions.selectors.version_lookup import Version
 
 #: Number of messages by which a window may grow to keep a call and its result together.
 _MARGIN = 16
@@ -250,7 +251,7 @@ def find_transcript_version(session: Session, version: int | None = None) -> Tra
     """
     if version is None or version == session.latest_version:
         return get_newest_transcript_version(session)
-    found = version_list.load_version(session.pk, version)
+    found = version_lookup.load_version(session.pk, version)
     return None if found is None else _build_transcript_version(found)
 
 
@@ -328,7 +329,7 @@ def find_newest_transcript_version_upto_step(session: Session, step: int) -> Tra
 
     Raises `IntegrityError` for a version that was altered.
     """
-    found = version_list.load_newest_version(session.pk, upto=step)
+    found = version_lookup.load_newest_version(session.pk, upto=step)
     return None if found is None else _build_transcript_version(found)
 
 

@@ -12,7 +12,7 @@ from checkpoints.models import Checkpoint, Session, ToolCall, Workflow
 from checkpoints.sessions.fork import CARRIED_STATUSES
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallRecord
-from harness_site.sessions.selectors.version_list import Version
+from harness_site.sessions.selectors.version_lookup import Version
 
 #: Maximum number of forks named on the pages of their origin, and of undecided calls named in the preview.
 NAMED = 4

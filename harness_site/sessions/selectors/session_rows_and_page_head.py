@@ -59,16 +59,18 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 from harness_site.search.copied_tokens_and_cost_of_forks import CopiedAmounts, load_copied_amounts_by_fork
 from harness_site.sessions.selectors import (
     fork_list_and_preview,
+    requests_from_other_agents,
     session_history,
     session_list_pages,
     session_list_totals,
     waits_for_other_agents,
 )
 from harness_site.sessions.selectors.fork_list_and_preview import Forks
+from harness_site.sessions.selectors.requests_from_other_agents import AskingCall
 from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_list_pages import SessionListCursor
 from harness_site.sessions.selectors.session_list_totals import SessionListTotals
-from harness_site.sessions.selectors.waits_for_other_agents import AskingCall, PeerWaitSummary
+from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 
 PAGE = 30
 #: Maximum number of blocking calls counted for one session.
@@ -337,7 +339,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
         peer_calls=session.peer_calls_made or 0,  # type: ignore[attr-defined]
         has_decisions=session.has_decisions,  # type: ignore[attr-defined]
-        asking_call=waits_for_other_agents.find_agent_call_answered_by_session(
+        asking_call=requests_from_other_agents.find_agent_call_answered_by_session(
             session,
             is_id_of_call=session.is_id_of_call,  # type: ignore[attr-defined]
         ),

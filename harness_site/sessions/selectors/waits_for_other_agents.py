@@ -93,17 +93,6 @@ class JoinRow:
 
 
 @dataclass(frozen=True, slots=True)
-class AskingCall:
-    """The call to another agent that a session works on, and the session and the agent that made it."""
-
-    call_pk: int
-    session_pk: int
-    session_id: str
-    title: str
-    agent: str
-
-
-@dataclass(frozen=True, slots=True)
 class PauseRow:
     """One pause, which ended the run `run_number`. `state` is a JSON value without encrypted secrets.
 
@@ -179,7 +168,7 @@ def _load_joins_by_pause(joins: QuerySet[Join], *, after: int = 0) -> defaultdic
     answering = load_answering_session_pks([call for of_join in calls.values() for call in of_join[:CALLS]])
     rows: defaultdict[int, list[JoinRow]] = defaultdict(list)
     for join in join_rows:
-        call_rows = tuple(_build_agent_call_row(call, answering.get(call.pk)) for call in calls[join.pk][:CALLS])
+        call_rows = tuple(build_agent_call_row(call, answering.get(call.pk)) for call in calls[join.pk][:CALLS])
         rows[join.task_id].append(
             JoinRow(
                 pk=join.pk,
@@ -227,45 +216,6 @@ def _build_pause_row(task: PausedTask, joins: tuple[JoinRow, ...]) -> PauseRow:
     )
 
 
-def find_agent_call_answered_by_session(session: Session, *, is_id_of_call: bool) -> AskingCall | None:
-    """Find the call to another agent that a session works on; without a query if its id cannot be that of a call.
-
-    A session works on a call if it is one of the called agent, and if its id is the id of the call, also after the name
-    of the agent, as in `stock: w-17`. `is_id_of_call` says whether it is the id of a call to this agent as it is.
-    """
-    asking = find_request_of_session(session, is_id_of_call=is_id_of_call)
-    if asking is None:
-        return None
-    by = asking.session
-    return AskingCall(asking.pk, by.pk, by.session_id, by.title, by.agent)
-
-
-def find_request_of_session(session: Session, *, is_id_of_call: bool = True) -> PeerCall | None:
-    """Find the call that a session works on, as `find_agent_call_answered_by_session` does, with the session that made
-    it."""
-    prefixes = [
-        prefix
-        for prefix in _list_prefixes_of_call_id_in_session_id(session.agent)
-        if session.session_id.startswith(prefix)
-    ]
-    if not session.agent or not (is_id_of_call or len(prefixes) > 1):
-        return None
-    call_ids = [session.session_id.removeprefix(prefix) for prefix in prefixes]
-    calls = PeerCall.objects.filter(workspace=session.workspace_id, call_id__in=call_ids, peer=session.agent)
-    return calls.exclude(session=session.pk).select_related("session").first()
-
-
-def load_unaltered_request(asking: AskingCall) -> PeerCallRow | None:
-    """Load the request that a session works on, with its answer; None if the row does not match its seal.
-
-    The session that works on it can be read even if a row of the one that asked was altered.
-    """
-    call = PeerCall.objects.filter(pk=asking.call_pk).first()
-    if call is None or not row_seals.is_row_genuine_or_sealing_off(call):
-        return None
-    return _build_agent_call_row(call, None)
-
-
 def load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:
     """Load the sessions that work on calls, by the key of the call, in one query.
 
@@ -274,7 +224,7 @@ def load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:
     calls_by_id = {
         (call.workspace_id, call.peer, f"{prefix}{call.call_id}"): call
         for call in calls
-        for prefix in _list_prefixes_of_call_id_in_session_id(call.peer)
+        for prefix in list_prefixes_of_call_id_in_session_id(call.peer)
     }
     if not calls_by_id:
         return {}
@@ -290,12 +240,12 @@ def load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:
     return found
 
 
-def _list_prefixes_of_call_id_in_session_id(agent: str) -> list[str]:
+def list_prefixes_of_call_id_in_session_id(agent: str) -> list[str]:
     """List what may stand before the id of a call in the id of the session that works on it."""
     return ["", *(f"{agent}{separator}" for separator in _SEPARATORS)]
 
 
-def _build_agent_call_row(call: PeerCall, session_pk: int | None) -> PeerCallRow:
+def build_agent_call_row(call: PeerCall, session_pk: int | None) -> PeerCallRow:
     return PeerCallRow(
         pk=call.pk,
         call_id=call.call_id,

@@ -26,9 +26,9 @@ from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_
 from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
-from harness_site.sessions.selectors import fork_list_and_preview, session_rows_and_page_head, version_list
+from harness_site.sessions.selectors import fork_list_and_preview, session_rows_and_page_head, version_lookup
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
-from harness_site.sessions.selectors.version_list import Version
+from harness_site.sessions.selectors.version_lookup import Version
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     build_missing_version_error,
@@ -172,7 +172,7 @@ def _get_requested_version_or_404(request: MemberRequest, head: SessionHead) -> 
 
 
 def _get_newest_version_or_404(head: SessionHead) -> Version:
-    version = version_list.load_newest_version(head.row.pk)
+    version = version_lookup.load_newest_version(head.row.pk)
     if version is None:
         raise PageNotFound(
             _("This session has no version to continue from."), _("Each call of save_checkpoint adds one."), head
@@ -181,7 +181,7 @@ def _get_newest_version_or_404(head: SessionHead) -> Version:
 
 
 def _get_version_or_404(head: SessionHead, version: int) -> Version:
-    version_row = version_list.load_version(head.row.pk, version)
+    version_row = version_lookup.load_version(head.row.pk, version)
     if version_row is None:
         raise build_missing_version_error(head, str(version))
     return version_row
@@ -195,7 +195,7 @@ def _render_fork_page(
         "head": head,
         "tab": "versions",
         "form": form,
-        "numbers": version_list.list_version_choices(head.row.pk, included=version.version),
+        "numbers": version_lookup.list_version_choices(head.row.pk, included=version.version),
         "may": may_fork,
         "able": ()
         if may_fork

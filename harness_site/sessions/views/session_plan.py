@@ -6,7 +6,7 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.plan_step_versions import add_state_versions_to_plan_steps
-from harness_site.sessions.selectors import conversation_window, version_list
+from harness_site.sessions.selectors import conversation_window, version_lookup
 from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
@@ -18,7 +18,7 @@ from harness_site.sessions.tool_views import load_newest_todo_list
 @require_member_and_handle_page_not_found
 def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    version = version_list.load_newest_version(pk)
+    version = version_lookup.load_newest_version(pk)
     kept = None
     if version is None or version.plan is None:
         kept = load_newest_todo_list.load_newest_todo_list(pk, load_newest_todo_list.list_tools_with_todo_lists(pk))

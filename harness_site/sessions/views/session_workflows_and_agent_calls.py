@@ -12,10 +12,16 @@ from harness_site.accounts.session_secrets_from_call_arguments import (
     mask_session_secrets_until_response,
 )
 from harness_site.core.number_parameters import parse_number_parameter_or_none
-from harness_site.sessions.selectors import agent_request_chain, waits_for_other_agents, workflow_steps
+from harness_site.sessions.selectors import (
+    agent_request_chain,
+    requests_from_other_agents,
+    waits_for_other_agents,
+    workflow_steps,
+)
 from harness_site.sessions.selectors.agent_request_chain import RequestChain
+from harness_site.sessions.selectors.requests_from_other_agents import AskingCall
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
-from harness_site.sessions.selectors.waits_for_other_agents import AskingCall, PeerCallRow
+from harness_site.sessions.selectors.waits_for_other_agents import PeerCallRow
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_formatting import mask_fields_and_format_value_as_inline_text
 from harness_site.sessions.session_lookup_masking_and_404 import (
@@ -71,7 +77,7 @@ def _load_request_and_mask_secrets(request: MemberRequest, asking: AskingCall) -
     """Load the request that a session works on; it belongs to the session that asked, whose secrets it may have."""
     mask_session_secrets_until_response(asking.session_pk)
     mark_excerpts_shown_in_response(request, "peers", {asking.session_pk})
-    return waits_for_other_agents.load_unaltered_request(asking)
+    return requests_from_other_agents.load_unaltered_request(asking)
 
 
 def _load_request_chain_and_mask_secrets(request: MemberRequest, head: SessionHead) -> RequestChain | None:

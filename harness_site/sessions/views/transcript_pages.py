@@ -31,7 +31,7 @@ from harness_site.sessions.selectors import (
     message_windows,
     permission_modes,
     prompt_outline_and_version_summaries,
-    version_list,
+    version_lookup,
 )
 from harness_site.sessions.selectors.conversation_window import (
     MAX_OPENED_TOGETHER,
@@ -133,7 +133,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
 
 def _build_version_context(request: HttpRequest, head: SessionHead, transcript: TranscriptVersion) -> dict[str, Any]:
     """Build the variables for choosing a version; `older` and `newer` are the neighbours of the displayed one."""
-    numbers = version_list.list_version_choices(head.row.pk, included=transcript.version)
+    numbers = version_lookup.list_version_choices(head.row.pk, included=transcript.version)
     return {
         "as_of": bool(request.GET.get("v")) and not transcript.newest,
         "numbers": numbers,

@@ -22,6 +22,7 @@ from harness_site.sessions.selectors import (
     prompt_outline_and_version_summaries,
     session_rows_and_page_head,
     version_list,
+    version_lookup,
 )
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
@@ -103,9 +104,9 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     }
     if request.htmx.target == "session-choices":
         return render(request, "sessions/parts/session_choices.html", offer)
-    numbers_a = numbers_b = version_list.list_version_choices(pk, included=head.row.version)
+    numbers_a = numbers_b = version_lookup.list_version_choices(pk, included=head.row.version)
     if other is not head:
-        numbers_b = version_list.list_version_choices(other.row.pk, included=other.row.version)
+        numbers_b = version_lookup.list_version_choices(other.row.pk, included=other.row.version)
     a, b = _parse_optional_version_or_404(request, "a", head), _parse_optional_version_or_404(request, "b", other)
     if b is None:
         b = next((found for found in numbers_b if found != a or other is not head), None)
@@ -183,6 +184,6 @@ def _build_comparison_url_or_none(request: MemberRequest, session_id: str) -> st
 def _parse_optional_version_or_404(request: MemberRequest, name: str, head: SessionHead) -> int | None:
     """Return the version that a parameter names; None if it is absent. Raises `PageNotFound`."""
     text, version = request.GET.get(name, ""), parse_number_parameter_or_none(request, name)
-    if text and (version is None or version_list.load_version(head.row.pk, version) is None):
+    if text and (version is None or version_lookup.load_version(head.row.pk, version) is None):
         raise build_missing_version_error(head, text[:20])
     return version

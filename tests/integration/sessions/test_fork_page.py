@@ -26,7 +26,7 @@ from harness_site.sessions.selectors import (
     call_records,
     fork_list_and_preview,
     tool_success_rates,
-    version_list,
+    version_lookup,
     workspace_call_log,
 )
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
@@ -251,7 +251,7 @@ def test_fork_matches_the_preview(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2)
     call(session, CallStatus.INTERRUPTED)
     call(session, CallStatus.FAILED)
-    second = version_list.load_version(session.pk, 2)
+    second = version_lookup.load_version(session.pk, 2)
     assert second is not None
     found = fork_list_and_preview.load_fork_preview(session.pk, second)
     approver.post(path(session), {"version": 2, "session_id": "copy"})

@@ -12,7 +12,7 @@ from django.db.models.functions import Mod, RowNumber
 
 from checkpoints.enums import CostBasis
 from checkpoints.models import Checkpoint
-from harness_site.sessions.selectors import version_list
+from harness_site.sessions.selectors import version_lookup
 from harness_site.sessions.timeline.selectors import timeline_queries
 
 #: Maximum number of points; of more versions, every n-th and the newest one are points.
@@ -76,5 +76,5 @@ def _select_total_columns(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpo
 def _build_totals_point(
     version: int, at: datetime, spent: str, usage: str | None, length: int, cost_basis: str
 ) -> TotalsPoint:
-    cost = None if cost_basis == CostBasis.UNKNOWN else version_list.parse_cost(spent)
-    return TotalsPoint(version, at, cost, version_list.parse_total_tokens(usage), length)
+    cost = None if cost_basis == CostBasis.UNKNOWN else version_lookup.parse_cost(spent)
+    return TotalsPoint(version, at, cost, version_lookup.parse_total_tokens(usage), length)
