@@ -22,7 +22,7 @@ from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.hidden_characters import format_on_one_line
 from harness_site.core.masking import masker
-from harness_site.core.masking.masked_url_parameters import encrypt_name_if_masked
+from harness_site.core.masking.encrypted_names_in_urls import encrypt_name_if_masked
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.notifications.models import Event, Notice
 from harness_site.site_address import build_absolute_url

@@ -12,10 +12,7 @@ from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
-from harness_site.core.masking.masked_url_parameters import (
-    decrypt_name_if_encrypted,
-    encrypt_name_if_masked,
-)
+from harness_site.core.masking.encrypted_names_in_urls import decrypt_name_if_encrypted, encrypt_name_if_masked
 from harness_site.review.selectors.outage_groups import Outage
 
 

@@ -15,7 +15,7 @@ from checkpoints.enums import CallStatus, DecisionKind, Risk
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts.models import Membership
 from harness_site.core.call_sentences import mask_and_format_tool_name
-from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
+from harness_site.core.masking.encrypted_names_in_urls import decrypt_name_if_encrypted
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.status_and_decision_labels import QUESTION_ANSWERS, STATES, get_decision_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange

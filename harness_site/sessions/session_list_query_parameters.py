@@ -13,7 +13,7 @@ from checkpoints.enums import DecisionKind, InterruptReason, RunStatus
 from checkpoints.models import Decision, Run, ToolCall
 from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, Sort
-from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
+from harness_site.core.masking.encrypted_names_in_urls import decrypt_name_if_encrypted
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_search, sessions_by_active_hour
 from harness_site.search.hourly_call_and_decision_sums import DECIDING_PEOPLE

@@ -39,11 +39,8 @@ from harness_site.core.cached_urls import (
 )
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable_characters
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
-from harness_site.core.masking.masked_url_parameters import (
-    encrypt_name_if_masked,
-    mask_query_string,
-    replace_digest_by_fingerprint_if_masking,
-)
+from harness_site.core.masking.digest_fingerprints import replace_digest_by_fingerprint_if_masking
+from harness_site.core.masking.encrypted_names_in_urls import encrypt_name_if_masked, mask_query_string
 from harness_site.core.masking.masker import (
     is_masking_active,
     mask_text,

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.core.formatting import format_iso_time, format_number, format_utc_time
-from harness_site.core.masking.masked_url_parameters import encrypt_name_if_masked
+from harness_site.core.masking.encrypted_names_in_urls import encrypt_name_if_masked
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.overview.charts import AxisLabel, Bar, Chart, format_step_of_period
 from harness_site.overview.period_totals import SessionTotals

@@ -16,10 +16,7 @@ from django.urls import reverse
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
 from checkpoints.models.tool_calls_and_results import IS_QUESTION
-from harness_site.core.masking.masked_url_parameters import (
-    decrypt_name_if_encrypted,
-    encrypt_name_if_masked,
-)
+from harness_site.core.masking.encrypted_names_in_urls import decrypt_name_if_encrypted, encrypt_name_if_masked
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors.outage_groups import PAGE
 from harness_site.review.selectors.pending_calls import (

@@ -21,7 +21,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member_with
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
-from harness_site.core.masking.masked_url_parameters import encrypt_name_if_masked
+from harness_site.core.masking.encrypted_names_in_urls import encrypt_name_if_masked
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,

@@ -26,7 +26,7 @@ from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
-from harness_site.core.masking.masked_url_parameters import replace_file_digests_by_keyed_fingerprints
+from harness_site.core.masking.digest_fingerprints import replace_file_digests_by_keyed_fingerprints
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, safe_display_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences

@@ -15,7 +15,7 @@ from checkpoints.enums import AuditKind, CallStatus
 from harness_site.accounts import record_user_audit_events, session_secrets_from_call_arguments
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted, encrypt_name_if_masked
+from harness_site.core.masking.encrypted_names_in_urls import decrypt_name_if_encrypted, encrypt_name_if_masked
 from harness_site.core.pagination_links import build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange

@@ -21,7 +21,7 @@ from checkpoints.models import Session
 from checkpoints.models.session import deserialize_labels
 from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
+from harness_site.core.masking.encrypted_names_in_urls import decrypt_name_if_encrypted
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.saved_views.list_filter_normalization import normalize_filter_query
 from harness_site.search.models import Fact, Trait
