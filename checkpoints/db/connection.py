@@ -1,12 +1,10 @@
-"""Database connection of an operation: find it, open it, and check whether its commit is the library's own."""
+"""Database connection of an operation: find it, open it, and say why it cannot be opened."""
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
@@ -22,20 +20,9 @@ from checkpoints.exceptions import (
     ConnectionFailed,
     DatabaseNotConfigured,
     DriverMissing,
-    InsideTransaction,
     TimesNotInUtc,
 )
 
-
-class _OperationTracker(threading.local):
-    """Number of transaction.atomic() blocks that were open when the outermost operation on this thread began, by
-    alias."""
-
-    def __init__(self) -> None:
-        self.outer_blocks: dict[str, int] = {}
-
-
-_operations = _OperationTracker()
 #: Logins (name, user, password, host and port) that a server has accepted in this process.
 _reached_servers: set[tuple[str, ...]] = set()
 #: Connections and pools of the process from which this one was forked. They are neither used nor closed here, because
@@ -89,39 +76,6 @@ def discard_inherited_connections() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=discard_inherited_connections)
-
-
-@contextmanager
-def mark_library_transactions(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Distinguish the transaction.atomic() blocks that the library opens in this context from those of its caller."""
-    if connection.alias in _operations.outer_blocks:
-        yield
-        return
-    _operations.outer_blocks[connection.alias] = len(connection.atomic_blocks)
-    try:
-        yield
-    finally:
-        del _operations.outer_blocks[connection.alias]
-
-
-def require_no_caller_transaction(connection: BaseDatabaseWrapper) -> None:
-    """Refuse to write where the commit belongs to the caller.
-
-    That is inside the caller's transaction.atomic() block, and with autocommit off. As with Django's `durable=True`,
-    the blocks of its `TestCase` do not count. Raises `InsideTransaction`.
-    """
-    blocks = connection.atomic_blocks
-    if blocks:
-        outer = blocks[: _operations.outer_blocks.get(connection.alias, len(blocks))]
-        if any(not getattr(block, "_from_testcase", False) for block in outer):
-            raise InsideTransaction(connection.alias)
-        commits = connection.commit_on_exit
-    elif connection.connection is None:
-        commits = connection.settings_dict["AUTOCOMMIT"]
-    else:
-        commits = connection.autocommit
-    if not commits:
-        raise InsideTransaction(connection.alias, "autocommit is off")
 
 
 def ensure_connected_if_postgresql(connection: BaseDatabaseWrapper) -> None:

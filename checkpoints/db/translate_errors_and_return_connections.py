@@ -16,9 +16,8 @@ from checkpoints.db.connection import (
     ensure_connected_if_postgresql,
     get_supported_connection,
     has_pool,
-    mark_library_transactions,
-    require_no_caller_transaction,
 )
+from checkpoints.db.refuse_caller_transactions import mark_library_transactions, require_no_caller_transaction
 from checkpoints.exceptions import (
     BlockingCallInAsyncCode,
     MigrationsMissing,
