@@ -8,9 +8,7 @@ from contextlib import contextmanager
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.exceptions import (
-    InsideTransaction,
-)
+from checkpoints.exceptions import InsideTransaction
 
 
 class _OperationTracker(threading.local):

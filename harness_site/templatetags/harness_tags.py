@@ -29,7 +29,13 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
 from harness_site.accounts.second_factors import find_unmet_requirement
-from harness_site.core import call_arguments_html, call_sentences, formatting, status_and_decision_labels
+from harness_site.core import (
+    call_arguments_html,
+    call_explanation_texts,
+    call_sentences,
+    formatting,
+    status_and_decision_labels,
+)
 from harness_site.core.cached_urls import (
     UrlContext,
     build_page_path,
@@ -413,8 +419,8 @@ def quote_for_url(text: str, safe: str = "/") -> str:
 
 
 @register.filter("same_operation")
-def describe_idempotency_rule(call: status_and_decision_labels.KeyedCall) -> str:
-    return status_and_decision_labels.describe_idempotency_rule(call.key_policy, call.key_scope)
+def describe_idempotency_rule(call: call_explanation_texts.KeyedCall) -> str:
+    return call_explanation_texts.describe_idempotency_rule(call.key_policy, call.key_scope)
 
 
 @register.simple_tag(name="narrowed", takes_context=True)

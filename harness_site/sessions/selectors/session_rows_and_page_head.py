@@ -32,10 +32,7 @@ from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.session import deserialize_labels
 from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK, IS_QUESTION
 from checkpoints.seals import row_seals
-from checkpoints.sessions.agent_and_label_suggestions import (
-    SessionFacets,
-    list_recent_agents_and_labels,
-)
+from checkpoints.sessions.agent_and_label_suggestions import SessionFacets, list_recent_agents_and_labels
 from checkpoints.sessions.display_status import (
     ENDED_WITHOUT_RESULT,
     HAS_LIVE_OWNER,

@@ -21,7 +21,7 @@ from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters_and_sorting import Sort
 from harness_site.audit import event_sentences, format_event_details_and_actors
-from harness_site.core import formatting, status_and_decision_labels
+from harness_site.core import call_explanation_texts, formatting, status_and_decision_labels
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.hidden_characters import replace_unencodable_characters
@@ -503,7 +503,7 @@ def describe_interruption(row: HistoryItem) -> str:
     reason, error_type = (str(row.details.get(name) or "") for name in ("reason", "error_type"))
     if row.kind != AuditKind.CALL_INTERRUPTED or not reason:
         return ""
-    return status_and_decision_labels.describe_interruption(reason, error_type)
+    return call_explanation_texts.describe_interruption(reason, error_type)
 
 
 @register.filter

@@ -23,9 +23,7 @@ from harness_site.search import passage_search
 from harness_site.search.index_status import load_index_status
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import call_log_csv_export, session_formatting
-from harness_site.sessions.call_row_display import (
-    build_workspace_call_lines,
-)
+from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import tool_success_rates, workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.similar_names_for_filters import load_similar_names_of_call_filters

@@ -2,7 +2,7 @@
 
 import pytest
 
-from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
+from checkpoints.enums import CallStatus, DecisionKind, RunStatus, SessionStatus
 from harness_site.core import status_and_decision_labels
 
 KINDS = (SessionStatus, RunStatus, CallStatus, DecisionKind)
@@ -29,13 +29,6 @@ def test_approved_call_looks_like_a_session_that_can_go_on() -> None:
 
 def test_unknown_status_is_shown_as_stored() -> None:
     assert status_and_decision_labels.get_status_shape_and_label("half_done") == ("off", "Half done")
-
-
-@pytest.mark.parametrize("reason", InterruptReason)
-def test_every_interrupt_reason_has_a_label(reason: str) -> None:
-    assert not status_and_decision_labels.format_unknown_outcome_reason(reason, verifiable=False).startswith(
-        "The reason is unknown"
-    )
 
 
 def test_every_decision_kind_has_a_verb() -> None:
