@@ -7,11 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
-from itertools import count, islice
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
 
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, CallStatus, DecisionKind, Role
@@ -20,29 +19,22 @@ from checkpoints.models.tool_calls_and_results import compute_decision_deadline
 from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.models import Membership
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.review.load_claims_and_record_presence import HANDED_FOR, build_claimed_call_condition
-from harness_site.review.selectors import queue_order
+from harness_site.review.load_claims_and_record_presence import HANDED_FOR
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
     TIME_LEFT_BY_FILTER,
     BoundedCount,
-    CallFilters,
     DeadlineFilter,
     DueCalls,
     build_due_calls,
     count_pending_calls,
-    get_waiting_since,
-    query_pending_calls,
     select_undecided_calls,
 )
-from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.sessions.selectors.multi_person_decisions import (
     Agreement,
     load_incomplete_agreements_of_calls,
 )
 
-#: Number of calls that are searched with one query for the next one of the reader.
-_SEARCHED_AT_ONCE: Final = 50
 Decider: TypeAlias = Literal["reader", "admin", "others", "receiver", "nobody"]
 
 
@@ -70,7 +62,7 @@ class CallsByDecider:
     pks_answered: frozenset[int] = frozenset()
     #: The same numbers of the calls of each status; empty if there are more calls than were counted.
     by_status: Mapping[str, CallsByDecider] = field(default_factory=dict)
-    #: All calls that wait, as `_select_decider_columns` has them; None if there are more than were counted.
+    #: All calls that wait, as `select_decider_columns` has them; None if there are more than were counted.
     all_calls: Sequence[Any] | None = None
     #: Status that all of the first calls have, if there are more than were counted; else empty.
     status_of_all_counted: str = ""
@@ -96,14 +88,6 @@ class CallsByDecider:
 _NO_CALLS: Final = CallsByDecider(BoundedCount(0), 0, 0, 0, {})
 
 
-@dataclass(frozen=True, slots=True)
-class CallOfList:
-    """Call of a list that comes after another one; `is_list_begun_again` says that it stands above that one."""
-
-    call: ToolCall
-    is_list_begun_again: bool
-
-
 def count_calls_for_reader_and_for_others(reader: Membership) -> CallsByDecider:
     """Count the pending calls of the reader's workspace, up to `COUNT_LIMIT`: one query, or up to five if calls need
     several people. With a row that cannot be read, all count as the reader's."""
@@ -117,9 +101,9 @@ def count_calls_for_reader_and_for_others(reader: Membership) -> CallsByDecider:
 def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
     found = list(_select_undecided_calls_for_deciders().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
-    answered = _map_calls_answered_by_reader_to_disagreement(reader, [call.pk for call in calls if call.approvals > 1])
+    answered = map_calls_answered_by_reader_to_disagreement(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
-    groups = {call.pk: _choose_decider_group(call, reader, answered, now) for call in calls}
+    groups = {call.pk: choose_decider_group(call, reader, answered, now) for call in calls}
     receivers = _load_names_of_receivers([call for call in calls if groups[call.pk] == "receiver"])
     if has_more:
         statuses = {call.status for call in found}
@@ -170,7 +154,7 @@ def _build_calls_by_decider(
     )
 
 
-def _choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, bool], now: datetime) -> Decider:
+def choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, bool], now: datetime) -> Decider:
     """Return who may decide about a call; `answered` says of those that the reader has answered if people disagree."""
     if call.session__quarantined_at is not None:
         return "nobody"
@@ -190,7 +174,7 @@ def _has_reader_handed_call_over(call: Any, reader: Membership, now: datetime) -
     return is_own and bool(call.claim__seen_at > now - HANDED_FOR)
 
 
-def _map_calls_answered_by_reader_to_disagreement(reader: Membership, pks: Sequence[int]) -> dict[int, bool]:
+def map_calls_answered_by_reader_to_disagreement(reader: Membership, pks: Sequence[int]) -> dict[int, bool]:
     """Map those of these calls that the reader has answered to whether people disagree about them.
 
     The reader has decided and that vote still counts, or has changed the arguments. While nobody has decided otherwise,
@@ -234,10 +218,10 @@ def _has_answered(last_kind: str | None, agreements: Sequence[Agreement], name: 
 
 @cache
 def _select_undecided_calls_for_deciders() -> QuerySet[Any, Any]:
-    return _select_decider_columns(select_undecided_calls(None))
+    return select_decider_columns(select_undecided_calls(None))
 
 
-def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
+def select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     columns: QuerySet[Any, Any] = calls.values_list(
         *("pk", "status", "approvals", "issued_at", "interrupted_at", "decide_within", "session__quarantined_at"),
         *("claim__handed_by", "claim__member", "claim__since", "claim__seen_at"),
@@ -304,95 +288,3 @@ def list_keys_of_longest_waiting_calls(waiting: CallsByDecider, statuses: Collec
         return None
     calls = [call for call in waiting.all_calls if call.status in statuses]
     return [pk for _since, pk in sorted((call.interrupted_at or call.issued_at, call.pk) for call in calls)]
-
-
-def find_next_call_to_decide(
-    reader: Membership,
-    *,
-    after: ToolCall | None = None,
-    except_calls: Collection[int] = (),
-) -> ToolCall | None:
-    """Find the call that the reader should decide next among those that count as the reader's own.
-
-    Urgent calls come first, then those that are due within a day, then the longest waiting ones. Calls that somebody
-    else has claimed come last.
-
-    Args:
-        reader: The member who decides.
-        after: The call that the reader has before them: calls of the same tab of the queue, which asks the same
-            question, come before the others.
-        except_calls: Keys of calls that are left out.
-    """
-    excluded = {*except_calls, *([] if after is None else [after.pk])}
-    unclaimed = ~build_claimed_call_condition() | build_claimed_call_condition(by=reader)
-    found = _find_reader_most_urgent_or_oldest_calls(reader, unclaimed, excluded)
-    found = found or _find_reader_most_urgent_or_oldest_calls(reader, Q(), excluded)
-    is_approval = after is not None and after.interrupted_at is None
-    return min(
-        found,
-        key=lambda call: (after is not None and (call.interrupted_at is None) != is_approval, get_waiting_since(call)),
-        default=None,
-    )
-
-
-def find_call_below_in_list(
-    reader: Membership, call: ToolCall, filters: CallFilters, sort: QueueSort, statuses: Collection[CallStatus]
-) -> CallOfList | None:
-    """Find the call that comes after `call` in the list of waiting calls that the reader has filtered or sorted.
-
-    It counts as the reader's own, and nobody else has claimed it, unless somebody has claimed each. After the last
-    call, the list begins again.
-    """
-    now = clock.now()
-    is_due_first = sort == QueueSort.OLDEST and filters.limit is None
-    calls = query_pending_calls(reader.workspace, None, filters).filter(status__in=sorted(statuses))
-    ordered = queue_order.order_queue_calls_from_row_below(
-        calls.exclude(pk=call.pk),
-        sort,
-        call,
-        due_first_before=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY] if is_due_first else None,
-    )
-    unclaimed = ~build_claimed_call_condition() | build_claimed_call_condition(by=reader)
-    pks = _list_first_pk_reader_may_decide(ordered.filter(unclaimed), reader, now)
-    pks = pks or _list_first_pk_reader_may_decide(ordered, reader, now)
-    found: Any = ordered.filter(pk__in=pks).first()
-    return None if found is None else CallOfList(found, is_list_begun_again=found.place_above == 1)
-
-
-def _find_reader_most_urgent_or_oldest_calls(
-    reader: Membership, condition: Q, excluded: Collection[int]
-) -> list[ToolCall]:
-    """Return the most urgent call; if no call is urgent, of each status the one that is due first within a day.
-
-    Without one that is due, it is the longest waiting one.
-    """
-    now = clock.now()
-    pks: list[int] = []
-    for status in sorted(UNDECIDED_CALL_STATUSES):
-        calls = select_undecided_calls(status).filter(condition, workspace=reader.workspace_id)
-        calls = calls.exclude(pk__in=excluded)
-        calls = calls.alias(due=queue_order.build_deadline_expression())
-        soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]).order_by("due", "pk")
-        pks += _list_first_pk_reader_may_decide(soon, reader, now) or _list_first_pk_reader_may_decide(
-            calls.order_by(queue_order.WAITING_SINCE, "pk"), reader, now
-        )
-    found = ToolCall.objects.in_bulk(pks).values()
-    end_of_hour = now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR]
-    urgent = [call for call in found if call.deadline is not None and call.deadline < end_of_hour]
-    return sorted(urgent, key=lambda call: (call.deadline or now, call.pk))[:1] or list(found)
-
-
-def _list_first_pk_reader_may_decide(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:
-    """List the key of the first of these calls that counts as the reader's own; empty if none does."""
-    columns = _select_decider_columns(calls)
-    for start in count(step=_SEARCHED_AT_ONCE):
-        found = list(columns[start : start + _SEARCHED_AT_ONCE])
-        answered = _map_calls_answered_by_reader_to_disagreement(
-            reader, [call.pk for call in found if call.approvals > 1]
-        )
-        own = (call.pk for call in found if _choose_decider_group(call, reader, answered, now) == "reader")
-        if first := list(islice(own, 1)):
-            return first
-        if len(found) < _SEARCHED_AT_ONCE:
-            break
-    return []

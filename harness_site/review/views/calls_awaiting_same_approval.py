@@ -45,7 +45,7 @@ from harness_site.review.load_claims_and_record_presence import NOBODY
 from harness_site.review.outage_calls_added_or_removed import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import ActiveFilter, load_call_filters_of_list, parse_queue_filters
-from harness_site.review.selectors import pending_calls_by_eligible_decider
+from harness_site.review.selectors import next_call_to_decide, pending_calls_by_eligible_decider
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
     UNCHANGED,
     ChangesOfWaitingCall,
@@ -183,9 +183,7 @@ def _render_same_approval_page(
         "form": form,
         "first_error": _find_first_error(form, selectable, invalid_field),
         "outcome": outcome,
-        "next_call": pending_calls_by_eligible_decider.find_next_call_to_decide(request.membership)
-        if outcome
-        else None,
+        "next_call": next_call_to_decide.find_next_call_to_decide(request.membership) if outcome else None,
         "secrets": secrets,
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
     }

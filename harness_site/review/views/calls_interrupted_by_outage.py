@@ -50,7 +50,7 @@ from harness_site.review.record_each_of_several_decisions import (
     record_decisions_from_answers,
     record_decisions_from_late_results,
 )
-from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
+from harness_site.review.selectors import next_call_to_decide, outage_groups
 from harness_site.review.selectors.next_attempts_of_rerun_calls import load_statuses_of_next_attempts
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.views.decision_card import build_decision_actor
@@ -294,7 +294,7 @@ def _render_outage_page(
     mark_excerpts_shown_in_response(request, "outage", session_pks)
     context["secrets"] = session_secrets_from_call_arguments.load_known_secrets_of_sessions(set(session_pks))
     if page.total and not page.undecided:
-        context["next_call"] = pending_calls_by_eligible_decider.find_next_call_to_decide(request.membership)
+        context["next_call"] = next_call_to_decide.find_next_call_to_decide(request.membership)
     response = render(request, "review/outage.html", context, status=status)
     if context["invalid"]:
         # The page stays where it is, and the first invalid field gets the focus.

@@ -77,11 +77,7 @@ from harness_site.review.record_decision_from_form import (
     record_decision_from_form,
     restore_original_arguments,
 )
-from harness_site.review.selectors import (
-    copied_calls_of_forks,
-    decision_card_queries,
-    pending_calls_by_eligible_decider,
-)
+from harness_site.review.selectors import copied_calls_of_forks, decision_card_queries, next_call_to_decide
 from harness_site.review.selectors.mentions_in_comments import list_mentionable_members, load_other_active_members
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.selectors.queue_order import QueueSort
@@ -437,12 +433,10 @@ def _find_next_call_of_list_left_by_reader(request: MemberRequest, call: ToolCal
     sort, statuses = parse_order_of_list(query)
     below = None
     if filters or sort != QueueSort.OLDEST:
-        below = pending_calls_by_eligible_decider.find_call_below_in_list(
-            request.membership, call, filters, sort, statuses
-        )
+        below = next_call_to_decide.find_call_below_in_list(request.membership, call, filters, sort, statuses)
     if below is not None:
         return {"next_call": below.call, "is_next_of_list": True, "is_list_begun_again": below.is_list_begun_again}
-    next_call = pending_calls_by_eligible_decider.find_next_call_to_decide(request.membership, after=call)
+    next_call = next_call_to_decide.find_next_call_to_decide(request.membership, after=call)
     return {"next_call": next_call, "is_list_done": bool(filters)}
 
 
