@@ -22,8 +22,8 @@ from harness_site.review.differing_arguments import (
     find_names_of_visibly_differing_arguments,
 )
 from harness_site.review.load_claims_and_record_presence import load_statuses_of_undecided_calls_handed_to
+from harness_site.review.outage_group_rows import format_outage_title
 from harness_site.review.outage_page_url import build_outage_page_url
-from harness_site.review.pending_call_rows import format_outage_title
 from harness_site.review.selectors import outage_groups, queue_order
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import (

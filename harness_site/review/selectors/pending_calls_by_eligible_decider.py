@@ -30,10 +30,7 @@ from harness_site.review.selectors.pending_calls import (
     count_pending_calls,
     select_undecided_calls,
 )
-from harness_site.sessions.selectors.multi_person_decisions import (
-    Agreement,
-    load_incomplete_agreements_of_calls,
-)
+from harness_site.sessions.selectors.multi_person_decisions import Agreement, load_incomplete_agreements_of_calls
 
 Decider: TypeAlias = Literal["reader", "admin", "others", "receiver", "nobody"]
 

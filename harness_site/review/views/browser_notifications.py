@@ -29,10 +29,10 @@ from harness_site.core.masking.masker import (
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.notifications.recipients import get_preferences_or_unsaved_defaults, is_call_of_high_risk
 from harness_site.review.models import Comment
+from harness_site.review.outage_group_rows import format_outage_title
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import (
     find_verification_error_and_quarantine,
-    format_outage_title,
     get_seal_error_sentence_and_label,
 )
 from harness_site.review.selectors import mentions_in_comments, outage_groups, pending_calls

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from django.utils import translation
 
-from harness_site.review.pending_call_rows import format_outage_title
+from harness_site.review.outage_group_rows import format_outage_title
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount
 
