@@ -19,7 +19,8 @@ from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import mask_and_format_tool_name
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
-from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
+from harness_site.sessions.timeline.selectors.lane_turns import Turn
+from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, VersionMark
 from harness_site.sessions.timeline.selectors.timeframe_contents import (
     Event,
     Occurrence,

@@ -31,7 +31,7 @@ from harness_site.sessions.timeline.list_timeline_items import (
     get_item_texts_in_current_language,
     list_wait_label_candidates,
 )
-from harness_site.sessions.timeline.selectors import run_lanes
+from harness_site.sessions.timeline.selectors import lane_turns
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
 
 WIDTH: Final = 1040
@@ -322,7 +322,7 @@ def _compute_takeover_mark(x: float) -> TakeoverMark:
 
 
 def _iterate_model_turn_layouts(lane: Lane, scale: _LogScale) -> Iterator[ModelTurn]:
-    for turn in run_lanes.derive_lane_turns_from_version_marks(lane):
+    for turn in lane_turns.derive_lane_turns_from_version_marks(lane):
         if turn.kind == "model" and turn.end > max(turn.start, scale.start):
             took = formatting.format_duration(turn.worked_microseconds / 1_000_000)
             title = _("Model turn to version %(version)s, %(duration)s") % {"version": turn.version, "duration": took}

@@ -33,7 +33,8 @@ from harness_site.sessions.timeline.list_timeline_items import (
     get_item_texts_in_current_language,
     list_wait_label_candidates,
 )
-from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn
+from harness_site.sessions.timeline.selectors.lane_turns import Turn
+from harness_site.sessions.timeline.selectors.run_lanes import Stretch
 from harness_site.sessions.timeline.selectors.timeframe_contents import (
     Occurrence,
     PeerWait,

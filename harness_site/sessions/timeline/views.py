@@ -30,7 +30,8 @@ from harness_site.sessions.timeline import (
 )
 from harness_site.sessions.timeline.list_timeline_items import CALL_KINDS, RunItems, TimelineItem
 from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents, turn_contents
-from harness_site.sessions.timeline.selectors.run_lanes import STATUS_CHANGING_KINDS, Turn
+from harness_site.sessions.timeline.selectors.lane_turns import Turn
+from harness_site.sessions.timeline.selectors.run_lanes import STATUS_CHANGING_KINDS
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.time_axis import Axis
 from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import WIDTHS

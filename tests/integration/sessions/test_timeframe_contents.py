@@ -21,7 +21,8 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Checkpoint, Join, PausedTask, PeerCall, Run, Session
 from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents
-from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn
+from harness_site.sessions.timeline.selectors.lane_turns import Turn
+from harness_site.sessions.timeline.selectors.run_lanes import Stretch
 from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait
 from harness_site.sessions.timeline.selectors.timeline_queries import CallGroupSize
 from tests.support.factories import (

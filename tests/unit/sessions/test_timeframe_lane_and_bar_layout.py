@@ -16,7 +16,8 @@ from harness_site.sessions.timeline.list_timeline_items import (
     list_first_items_in_time_order,
     list_items_by_run,
 )
-from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
+from harness_site.sessions.timeline.selectors.lane_turns import Turn
+from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, VersionMark
 from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import Takeover
 from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe
 from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import LEFT, MARGIN, WIDTHS, Bar, Drawing

@@ -18,17 +18,18 @@ from harness_site.sessions.selectors import stored_results_given_again
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.stored_results_given_again import LoggedCall
 from harness_site.sessions.timeline.selectors import (
+    lane_turns,
     run_lanes,
     takeover_approval_verification_and_handover_events,
     timeline_queries,
     turn_contents,
 )
+from harness_site.sessions.timeline.selectors.lane_turns import Turn
 from harness_site.sessions.timeline.selectors.run_lanes import (
     STATUS_CHANGING_KINDS,
     CallDecisionRow,
     Lane,
     Stretch,
-    Turn,
     VersionMark,
 )
 from harness_site.sessions.timeline.selectors.timeline_queries import CallGroupSize
@@ -208,7 +209,7 @@ def load_timeframe(
     _add_waits_for_agents_to_courses(peer_rows, courses)
     for run_course in courses.values():
         waits = ((asked.start, asked.end) for asked in run_course.asked)
-        run_course.turns = list(run_lanes.derive_lane_turns_from_version_marks(run_course.lane, waits))
+        run_course.turns = list(lane_turns.derive_lane_turns_from_version_marks(run_course.lane, waits))
     _append_run_events_to_courses(courses, pauses, decisions)
     for run_course in courses.values():
         _remove_items_outside_span_and_sort_events(run_course, span)
