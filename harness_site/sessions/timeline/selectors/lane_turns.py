@@ -6,9 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from checkpoints.enums import (
-    Phase,
-)
+from checkpoints.enums import Phase
 from harness_site.sessions.timeline.selectors.run_lanes import Lane
 from harness_site.sessions.timeline.selectors.turn_contents import TurnContents
 
