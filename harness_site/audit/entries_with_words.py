@@ -23,7 +23,6 @@ from checkpoints.models import AuditEvent, Decision
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.accounts.models import Invitation
-from harness_site.accounts.session_secrets_from_call_arguments import load_known_secrets_of_sessions
 from harness_site.audit.audit_trail_query import (
     PAGE_VIEWS,
     RUN_EVENTS,
@@ -37,6 +36,7 @@ from harness_site.audit.calls_of_audit_entries import TIME_UNTIL_ENTRY
 from harness_site.audit.folded_entry_pages import Routine
 from harness_site.audit.invitations_of_audit_entries import INVITATION_KINDS
 from harness_site.core.masking.masker import MASK, use_masking_rules_with_extra_values
+from harness_site.core.masking.secret_values_in_call_arguments import load_known_secrets_of_sessions
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 #: Number of entries of the trail, whatever the other filters, among which one page searches.

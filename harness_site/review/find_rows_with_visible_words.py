@@ -11,7 +11,6 @@ from django.db.models import Case, F, TextField, Value, When
 from django.db.models.lookups import GreaterThan
 
 from checkpoints.db.decompressed_text_sql import StoredSize
-from harness_site.accounts.session_secrets_from_call_arguments import load_known_secrets_of_sessions
 from harness_site.core import call_sentences, formatting
 from harness_site.core.masking.masker import (
     MASK,
@@ -20,6 +19,7 @@ from harness_site.core.masking.masker import (
     use_masking_rules,
     use_masking_rules_with_extra_values,
 )
+from harness_site.core.masking.secret_values_in_call_arguments import load_known_secrets_of_sessions
 from harness_site.core.money_amounts_in_call_arguments import GROUPED_NUMBER
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 

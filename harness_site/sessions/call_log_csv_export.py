@@ -9,9 +9,9 @@ from django.utils import translation
 from checkpoints.enums import HOOK_KINDS, CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
-from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.call_sentences import format_short_call_sentence
+from harness_site.core.masking import secret_values_in_call_arguments
 from harness_site.core.masking.masker import (
     mask_json_value,
     mask_values_of_secret_fields_in_context,
@@ -67,7 +67,7 @@ def _generate_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]]) ->
     yield csv_rows.mask_and_format_csv_line(HEAD)
     for rows in pages:
         calls = filter_out_unreadable_records(rows)
-        secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({row.session_pk for row in calls})
+        secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions({row.session_pk for row in calls})
         for row in rows:
             yield _format_line(row, secrets)
 

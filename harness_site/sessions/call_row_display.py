@@ -127,7 +127,7 @@ def build_workspace_call_lines(
 ) -> list[WorkspaceCallLine | UnreadableRecord]:
     """Build the lines of calls of several sessions.
 
-    `secrets` is the result of `session_secrets_from_call_arguments.load_known_secrets_of_sessions`.
+    `secrets` is the result of `secret_values_in_call_arguments.load_known_secrets_of_sessions`.
     """
     urls = SessionLinks()
     build_call_line = _make_call_line_builder(urls)

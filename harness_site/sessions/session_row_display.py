@@ -80,7 +80,7 @@ def build_session_list_lines(
 
     With `since`, a day or a time in UTC, they link to the first message from then on. `query` has the filters of the
     list, to which the links of labels add one. `secrets` is the result of
-    `session_secrets_from_call_arguments.load_known_secrets_of_sessions`.
+    `secret_values_in_call_arguments.load_known_secrets_of_sessions`.
     """
     sentence_of_box = _("Select %(name)s")
     urls = SessionLinks()

@@ -546,7 +546,7 @@ class MaskCallValuesNode(Node):
 def parse_mask_session_values_tag(parser: Parser, token: Token) -> Node:
     """Mask secrets in the content: `{% hiding_session pk secrets %}…{% endhiding_session %}`.
 
-    `secrets` is the result of `session_secrets_from_call_arguments.load_known_secrets_of_sessions`.
+    `secrets` is the result of `secret_values_in_call_arguments.load_known_secrets_of_sessions`.
     """
     _, session, secrets = token.split_contents()
     inside = parser.parse(["endhiding_session"])

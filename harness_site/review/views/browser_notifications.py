@@ -14,13 +14,13 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
-from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
+from harness_site.core.masking import secret_values_in_call_arguments
 from harness_site.core.masking.encrypted_names_in_urls import encrypt_name_if_masked
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
@@ -66,7 +66,7 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     comments = _list_newest_comments_that_mention(request.membership, since - _OVERLAP)
     sessions = {call.session_id for call in calls} | {comment.call.session_id for comment in comments}
     mark_excerpts_shown_in_response(request, "news", sessions)
-    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(sessions)
+    secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(sessions)
     notifications = list(
         dict.fromkeys(
             _build_notifications_and_quarantine_altered(

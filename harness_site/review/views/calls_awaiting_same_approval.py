@@ -18,12 +18,12 @@ from django.views.decorators.http import require_http_methods
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import ToolCall
-from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core import formatting
+from harness_site.core.masking import secret_values_in_call_arguments
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
@@ -152,7 +152,7 @@ def _render_same_approval_page(
     shown = [*filter_out_unreadable_records(calls), *(outcome.calls if outcome else ())]
     session_pks = {call.session_id for call in shown}
     mark_excerpts_shown_in_response(request, "same approvals", session_pks)
-    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
+    secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(session_pks)
     invalid_field = focus_first_invalid_field([form]) if form.selected else None
     usual_amounts = load_usual_amounts(request.membership.workspace_id, filter_out_unreadable_records(calls))
     builder = PendingRowBuilder(request.GET, secrets, usual_amounts)

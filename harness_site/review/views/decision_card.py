@@ -21,7 +21,7 @@ from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound, S
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
 from checkpoints.sync_client import SyncCheckpointer
-from harness_site.accounts import record_user_audit_events, session_secrets_from_call_arguments
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.mark_sessions_shown_in_response import (
     mark_excerpts_shown_in_response,
@@ -35,6 +35,7 @@ from harness_site.accounts.permissions import (
 )
 from harness_site.core import formatting
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
+from harness_site.core.masking import secret_values_in_call_arguments
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.display.display_preferences import wants_next_call_opened
@@ -307,7 +308,7 @@ def load_call_masked_and_interrupted_if_lost_or_404(request: MemberRequest, pk: 
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_call_if_run_lost(call):
         call = decision_card_queries.find_and_verify_call_or_none(request.membership.workspace, pk) or call
-    session_secrets_from_call_arguments.mask_session_secrets_until_response(call.session_id)
+    secret_values_in_call_arguments.mask_session_secrets_until_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call
@@ -370,7 +371,7 @@ def render_decision_card(
     context["files"] = evidence_files.list_evidence_files_cited_for_call(call) if context["known"].decisions else []
     if call.status == CallStatus.INTERRUPTED and (call.is_copied or getattr(call, "has_copies_in_forks", True)):
         same_calls = context["same_calls"] = copied_calls_of_forks.load_same_call_in_other_sessions(call)
-        session_secrets_from_call_arguments.mask_secrets_in_session_names_until_response(
+        secret_values_in_call_arguments.mask_secrets_in_session_names_until_response(
             {same.session_id: (same.session.session_id,) for same in same_calls}
         )
     if context["undecided"] and call.session.quarantined_at is None:

@@ -17,7 +17,6 @@ from django.views.decorators.http import require_GET
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
-from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import (
@@ -25,6 +24,7 @@ from harness_site.accounts.permissions import (
     list_active_usernames_with_role_or_higher,
     require_member_with_role,
 )
+from harness_site.core.masking import secret_values_in_call_arguments
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
@@ -484,7 +484,7 @@ def _build_tool_and_agent_suggestions_context(tools_and_agents: Iterable[tuple[s
 def _mark_excerpts_shown_and_load_secrets(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:
     """Load the secrets of these sessions, of which the response shows excerpts."""
     mark_excerpts_shown_in_response(request, "review queue", sessions)
-    return session_secrets_from_call_arguments.load_known_secrets_of_sessions(sessions)
+    return secret_values_in_call_arguments.load_known_secrets_of_sessions(sessions)
 
 
 def _build_pending_rows(
