@@ -445,6 +445,30 @@ def test_dates_in_json_and_fields_are_one_edit(start_payer: StartPayer, open_pag
     expect(page.locator(".sign-off").get_by_text("due was a date; the new value “” is not one.")).to_be_visible()
 
 
+def test_key_records_changed_arguments_and_approves_the_call(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer()
+    page = open_page("alice")
+    page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(page, "Approve")
+    page_actions.reason_field(page).fill("The invoice is right.")
+    page.keyboard.press("Control+Shift+Enter")  # there is no change that it could record
+    expect(page.get_by_role("heading", level=1, name="May this happen?")).to_be_visible()
+    page_actions.choose_answer(page, "Edit")
+    amount = page.get_by_role("textbox", name="amount")
+    amount.fill("1,234")
+    expect(page.get_by_text("“1,234” can be read as 1234 or as 1.234. Enter one of these.").first).to_be_visible()
+    amount.fill("1234.50")
+    expect(page.locator("#change")).to_contain_text("1234.50 (1,234.50)")
+    page_actions.reason_field(page).fill("The invoice says so.")
+    both = page.get_by_role("button", name="Record and approve")
+    expect(both).to_have_attribute("aria-keyshortcuts", "Control+Shift+Enter")
+    expect(both.locator("xpath=following-sibling::*[contains(@class, 'keyboard')]")).to_have_text("Ctrl Shift Enter")
+    page_actions.reason_field(page).press("Control+Shift+Enter")
+    expect(page.locator("#call-events").get_by_text("Arguments changed")).to_be_visible()
+    expect(page.locator("#head")).to_contain_text("1 of 2 approvals")
+    expect(page.locator("#about .argument-edit")).to_contain_text("1234.50 (1,234.50)")
+
+
 @only_exhaustive
 def test_edit_is_sent_while_its_preview_is_awaited(
     start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]

@@ -1,4 +1,4 @@
-// The keys 1 to 9 choose an answer, Ctrl+Enter records it, Tab leads from a call to the texts of its answer, and Escape leaves a field.
+// The keys 1 to 9 choose an answer, Ctrl+Enter records it, Ctrl+Shift+Enter records changed arguments and approves, Tab leads from a call to the texts of its answer, and Escape leaves a field.
 
 import { isBesideUnfoldedText } from "../unfolded_texts.js";
 import { focusNeededField } from "./focus.js";
@@ -10,7 +10,12 @@ document.addEventListener("keydown", (event) => {
     const sent = event.target.closest?.("main form") ?? (event.target.matches?.("body, summary, [tabindex='-1']") ? onlyForm() : null);
     if (!sent) return;
     event.preventDefault();
-    if (!sent.querySelector("button[type='submit']")?.disabled) sent.requestSubmit(); // it is being sent, or cannot be
+    if (sent.querySelector("button[type='submit']")?.disabled) return; // it is being sent, or cannot be
+    if (!event.shiftKey) sent.requestSubmit();
+    else {
+      const approving = sent.querySelector("button[name='then'][value='approve']");
+      if (approving?.checkVisibility() && !approving.disabled) sent.requestSubmit(approving);
+    }
     return;
   }
   const decide = findForm();
