@@ -583,6 +583,32 @@ def test_number_answers_for_the_selected_calls_from_everywhere_and_the_button_co
     expect(page.get_by_text("2 calls with an unusual amount are not selected.")).to_be_visible()
 
 
+def test_answer_for_several_approvals_covers_little_of_its_calls(private_site: Site, open_page: OpenPage) -> None:
+    interrupted_calls.request_approvals(private_site, 12, high_amounts=2)
+    measure = """() => Math.max(...[".send-several", ".send-several .row"].map(each => document.querySelector(each))
+        .filter(each => getComputedStyle(each).position === "sticky")
+        .map(each => each.getBoundingClientRect().height / innerHeight))"""
+    is_above_bar = """field => new Promise(resolve => setTimeout(() => {
+        const bar = document.querySelector(".send-several .row").getBoundingClientRect();
+        const place = field.getBoundingClientRect();
+        resolve(field.closest(".send-several") && innerWidth > 1099 || place.top >= 0 && place.bottom <= bar.top + 1);
+    }, 700))"""
+    for size, most in (((1366, 768), 0.12), ((390, 844), 0.2)):
+        page = open_page("alice", private_site, viewport={"width": size[0], "height": size[1]})
+        page.goto("/review/approvals/?tool=ship_parcel&people=1")
+        page.wait_for_load_state()
+        assert 0 < page.evaluate(measure) <= most
+        page.get_by_role("checkbox", name="Select the 2 unusual calls").check()
+        page.get_by_role("radio", name="Approve").check()
+        expect(page.get_by_text("2 of them have an unusual amount.")).to_be_attached()
+        assert 0 < page.evaluate(measure) <= most
+        expect(page.get_by_text("Each selected call runs once")).to_be_visible()
+        for field in (page.get_by_role("checkbox").last, page.get_by_role("textbox", name="Reason")):
+            page.evaluate("scrollTo(0, 0)")
+            field.focus()
+            assert field.evaluate(is_above_bar)
+
+
 def test_answers_of_an_outage_cover_little_of_its_calls_and_say_at_once_what_is_missing(
     private_site: Site, open_page: OpenPage
 ) -> None:
@@ -598,7 +624,7 @@ def test_answers_of_an_outage_cover_little_of_its_calls_and_say_at_once_what_is_
     tops = [field.evaluate("field => Math.round(field.getBoundingClientRect().top)") for field in fields]
     assert len(set(tops)) == 1
     assert abs(button.evaluate("button => button.getBoundingClientRect().top") - tops[0]) < 12
-    assert bar.evaluate("bar => bar.offsetHeight") < 120
+    assert bar.evaluate("bar => bar.offsetHeight / innerHeight") <= 0.12
     button.click()
     expect(fields[2]).to_be_focused()
     expect(fields[2]).to_have_accessible_description("Enter evidence: this answer says what happened to several calls.")
