@@ -41,12 +41,14 @@ class ValueDifference:
     """Difference of one value at `path`, in words (empty for the whole value). `kind` is added, removed or changed.
 
     `pieces` are the masked parts to display; `hidden` is True if the difference lies in a masked value.
+    `readable_amount` is a new amount with separators and cents where the pieces have it as it is stored, else empty.
     """
 
     path: str
     kind: str
     pieces: tuple[DiffPiece, ...]
     hidden: bool = False
+    readable_amount: str = ""
 
     @property
     def is_replacement(self) -> bool:
@@ -65,7 +67,7 @@ def list_value_differences(before: Any, after: Any, *, as_stored: bool = False) 
     Args:
         before: The first value.
         after: The second value.
-        as_stored: Whether changed amounts are written as they are stored, and not with separators.
+        as_stored: Whether changed amounts are written as they are stored, with the one that people read beside it.
     """
     return tuple(_generate_value_differences((), before, after, 0, as_stored=as_stored))
 
@@ -236,8 +238,17 @@ def _build_changed_difference(path: _Path, before: Any, after: Any, *, as_stored
         same = DiffPiece("same", _format_masked_value_quoting_ambiguous_text(after))
         return ValueDifference(describe_path(path), "changed", (same,), hidden=True)
     name = path[-1] if path else ""
-    if not as_stored and isinstance(name, str) and (amounts := format_two_amounts(name, before, after)):
+    amounts = format_two_amounts(name, before, after) if isinstance(name, str) else None
+    if amounts and not as_stored:
         return _build_replacement(path, *amounts)
+    if amounts:
+        stored = _build_stored_difference(path, before, after)
+        return replace(stored, readable_amount="" if amounts[1] == str(after) else amounts[1])
+    return _build_stored_difference(path, before, after)
+
+
+def _build_stored_difference(path: _Path, before: Any, after: Any) -> ValueDifference:
+    """Build the difference of two values as they are stored."""
     if (
         isinstance(before, str)
         and isinstance(after, str)

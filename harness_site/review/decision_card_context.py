@@ -364,7 +364,7 @@ def _build_argument_edit_differences_context(
     return {
         "last": edits[-1],
         "is_repeated": len(edits) > 1,
-        "differences": list_value_differences(before, after),
+        "differences": list_value_differences(before, after, as_stored=True),
         "warnings": list_argument_warnings(before, after),
         "is_restorable": argument_edit_parsing_and_originals.load_original_arguments_to_restore_or_none(call)
         is not None

@@ -593,7 +593,7 @@ def _list_argument_changes_since(
     if before is None:
         return []
     now = formatting.parse_json_or_text(call.args_json_in_caller_order)
-    return list_value_differences(formatting.parse_json_or_text(before), now)
+    return list_value_differences(formatting.parse_json_or_text(before), now, as_stored=True)
 
 
 def _rebind_form_to_current_revision(

@@ -243,7 +243,9 @@ def test_number_with_separators_is_listed_as_the_tool_gets_it(people: dict[str, 
     form = sent(call, people["alice"], total_amount="1,644.00")
     preview = people["alice"].post(f"{url(call)}change/", form)
     page = visible_text(preview)
-    assert "total_amount before 1829.00 → now 1644.00" in page
+    assert "total_amount before 1829.00 → now 1644.00 (1,644.00)" in page
+    record(people["alice"], call, form)
+    assert "total_amount before 1829.00 → now 1644.00 (1,644.00)" in visible_text(people["alice"].get(url(call)))
     assert "The tool gets 1644.00." in page
     assert "is not one" not in page
     assert 'data-sent="1644.00" data-typed="1,644.00"' in preview.content.decode()
