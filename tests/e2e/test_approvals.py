@@ -465,7 +465,7 @@ def test_key_records_changed_arguments_and_approves_the_call(start_payer: StartP
     expect(both.locator("xpath=following-sibling::*[contains(@class, 'keyboard')]")).to_have_text("Ctrl Shift Enter")
     page_actions.reason_field(page).press("Control+Shift+Enter")
     expect(page.locator("#call-events").get_by_text("Arguments changed")).to_be_visible()
-    expect(page.locator("#head")).to_contain_text("1 of 2 approvals")
+    expect(page.locator("#head h1")).to_contain_text("Approved")
     expect(page.locator("#about .argument-edit")).to_contain_text("1234.50 (1,234.50)")
 
 

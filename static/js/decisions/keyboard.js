@@ -14,7 +14,7 @@ document.addEventListener("keydown", (event) => {
     if (!event.shiftKey) sent.requestSubmit();
     else {
       const approving = sent.querySelector("button[name='then'][value='approve']");
-      if (approving?.checkVisibility() && !approving.disabled) sent.requestSubmit(approving);
+      if (approving?.checkVisibility()) approving.click(); // the request has the value of a button that was clicked
     }
     return;
   }
