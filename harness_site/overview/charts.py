@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import ceil, floor, log, log10
 from typing import Final
 
+from django.utils import timezone
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
@@ -76,8 +77,9 @@ class BarPiece:
 class Bar:
     """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step.
 
-    A bar that `is_cut` is higher than the axis: it ends above the axis, with a white mark across it, and its pieces
-    have the proportions of the whole bar.
+    `incomplete_until` is the time of the drawing if the step is not over yet, else empty. A bar that `is_cut` is higher
+    than the axis: it ends above the axis, with a white mark across it, and its pieces have the proportions of the whole
+    bar.
     """
 
     step_x: float
@@ -88,6 +90,7 @@ class Bar:
     title: str
     query: str
     is_cut: bool = False
+    incomplete_until: str = ""
 
     @property
     def cut_mark_polygon_points(self) -> str:
@@ -142,6 +145,11 @@ class Chart:
     line: Line | None = None
     is_logarithmic: bool = False
     cut_labels: tuple[AxisLabel, ...] = ()
+
+    @property
+    def incomplete_until(self) -> str:
+        """Time until which the last bar counts, if its step is not over and it has a value; else empty."""
+        return next((bar.incomplete_until for bar in self.bars if bar.incomplete_until and bar.pieces), "")
 
     @property
     def view_box(self) -> str:
@@ -423,6 +431,10 @@ def _build_positioned_bars(
     query: str,
 ) -> tuple[Bar, ...]:
     width = WIDTH / max(1, len(steps))
+    now = timezone.now()
+    is_last_incomplete = period.step_starts[-1] <= now < period.end
+    until = f"{convert_to_zone(now, period.zone):%H:%M}"
+    incomplete = [until if is_last_incomplete and step == period.step_starts[-1] else "" for step in steps]
     return tuple(
         Bar(
             step_x=round(index * width, 2),
@@ -430,11 +442,17 @@ def _build_positioned_bars(
             x=round((index + (1 - _FILLED) / 2) * width, 2),
             width=round(width * _FILLED, 2),
             pieces=pieces[index],
-            title=titles[index],
+            title=_describe_incomplete_step(titles[index], incomplete[index]),
+            incomplete_until=incomplete[index],
             query=f"{period.build_query_string_of_chart_step(step)}&{query}",
         )
         for index, step in enumerate(steps)
     )
+
+
+def _describe_incomplete_step(title: str, until: str) -> str:
+    """Add to the title of a bar until when it counts, if its step is not over."""
+    return _("%(title)s (not over yet: until %(time)s)") % {"title": title, "time": until} if until else title
 
 
 def _stack_bar_pieces(parts: Sequence[tuple[str, float]], top: float, height: float) -> tuple[BarPiece, ...]:

@@ -115,7 +115,8 @@ def _render_bar_as_link(bar: Bar, hatching: str, address: str) -> str:
     )
     ground = f'<rect class="hit-area" x="{bar.step_x}" y="0" width="{bar.step_width}" height="160"/>'
     gap = f'<polygon class="gap" points="{bar.cut_mark_polygon_points}"/>' if bar.is_cut else ""
-    return f'<a href="{escape(address)}" aria-label="{escape(bar.title)}">{ground}{pieces}{gap}</a>'
+    part = ' class="incomplete"' if bar.incomplete_until else ""
+    return f'<a{part} href="{escape(address)}" aria-label="{escape(bar.title)}">{ground}{pieces}{gap}</a>'
 
 
 @register.simple_tag

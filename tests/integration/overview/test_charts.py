@@ -137,6 +137,14 @@ def test_axis_is_cut_above_the_other_days_if_one_is_far_higher() -> None:
     assert (other.height, chart.bars[4].is_cut) == (140, False)
 
 
+def test_bar_of_today_says_until_when_it_counts() -> None:
+    chart = draw_sessions_of_days(*[3] * 14)
+    assert re.fullmatch(r"[0-2]\d:[0-5]\d", chart.incomplete_until)
+    assert [bool(bar.incomplete_until) for bar in chart.bars] == [False] * 13 + [True]
+    assert chart.bars[-1].title.endswith(f"(not over yet: until {chart.incomplete_until})")
+    assert not draw_sessions_of_days(*[3] * 13, 0).incomplete_until
+
+
 def draw_outcomes_of_last_day(**numbers: Any) -> charts.Chart:
     period, _problem = periods.parse_period_and_problem(QueryDict("period=14d"), datetime.now(UTC))
     small, last = period_totals.SessionTotals(sessions=3, completed=3), period_totals.SessionTotals(**numbers)
