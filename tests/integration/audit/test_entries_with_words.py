@@ -175,11 +175,11 @@ def test_search_goes_on_from_page_to_page(reader: Client, monkeypatch: pytest.Mo
 
 def test_search_of_an_old_period_begins_there(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries_with_words, "SEARCHED_ENTRIES", 5)
-    now = clock.now()
+    noon = clock.now().replace(hour=12)  # hours from the border of a day, near which entries may be in disorder
     keys = [happened(member="dave", number=number) for number in range(30)]
     for number, key in enumerate(keys):
-        AuditEvent.objects.filter(pk=key).update(created_at=now - timedelta(days=30 - number))
-    day = f"{now - timedelta(days=25):%Y-%m-%d}"
+        AuditEvent.objects.filter(pk=key).update(created_at=noon - timedelta(days=30 - number))
+    day = f"{noon - timedelta(days=25):%Y-%m-%d}"
     assert find(reader, "dave", first=day, last=day) == [keys[5]]
     assert find(reader, "dave", last=day) == keys[1:6][::-1]
 
