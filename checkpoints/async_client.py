@@ -19,7 +19,7 @@ from uuid import UUID
 from checkpoints import constants, sync_and_async_flow_runners
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.decisions.actors import Actor
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.open_backend import open_backend
 from checkpoints.peers.agent_call_and_result_types import TakenTask, Told

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.decisions.actors import Actor
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state.phase_details import PhaseDetails

@@ -8,7 +8,7 @@ from typing import Any
 from checkpoints import sync_and_async_flow_runners
 from checkpoints.client_backend import ClientOfBackend
 from checkpoints.decisions.actors import Actor
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
 
 

@@ -251,7 +251,7 @@ def interrupt_or_discard_abandoned_calls(
             session_id=owned_session.pk, run_id=owned_session.run_id, status=CallStatus.ISSUED
         )
         for call in list(run_calls):
-            if running_too or store.is_call_abandoned(call.pk):
+            if running_too or store.is_issued_call_no_longer_executing(call.pk):
                 interrupt_or_discard_call(store, owned_session, call)
 
 

@@ -321,7 +321,7 @@ def _is_executing_else_interrupt_if_abandoned(store: Store, owned_session: Owned
     if call.run_id != owned_session.run_id:
         with database_operation(store.using, writes=False):
             return run_liveness_check.is_run_alive(call.run)
-    if not store.is_call_abandoned(call.pk):
+    if not store.is_issued_call_no_longer_executing(call.pk):
         return True
     write_outcomes_and_interruptions.interrupt_or_discard_call(store, owned_session, call)
     return False

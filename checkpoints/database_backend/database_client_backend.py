@@ -28,7 +28,7 @@ from checkpoints.db.connection import get_supported_connection
 from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.decisions import decide, decision_withdrawal, record_verify_hook_answers
 from checkpoints.decisions.actors import Actor, to_actor
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
 from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import PhaseDetails

@@ -15,7 +15,7 @@ from checkpoints.calls.tool_result_and_verify_answer_types import (
     Unknown,
     interpret_verify_hook_answer,
 )
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.store.checkpointer_state import CheckpointerState

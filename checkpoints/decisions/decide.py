@@ -29,7 +29,7 @@ from checkpoints.calls.insert_and_verify_signed_decisions import DecisionTerms
 from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.db.clock import read_database_time
 from checkpoints.decisions.actors import Actor, Vote, to_actor
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.decisions.decision_transaction import lock_session_and_get_call
 from checkpoints.enums import (
     APPROVAL_KINDS,

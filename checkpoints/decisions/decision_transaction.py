@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from django.db import transaction
 
 from checkpoints.db.translate_errors_and_return_connections import database_operation
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session, ToolCall
 from checkpoints.store import look_up_and_lock_rows

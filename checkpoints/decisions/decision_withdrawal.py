@@ -29,8 +29,8 @@ from checkpoints.calls import framework_interrupt_calls, insert_and_verify_signe
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
 from checkpoints.calls.insert_and_verify_signed_decisions import DecisionTerms
 from checkpoints.decisions.actors import Actor, to_actor
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
 from checkpoints.decisions.decide import RULES, dump_evidence, list_open_votes, require_and_clean_decision_reason
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.decisions.decision_transaction import lock_session_and_get_call
 from checkpoints.enums import (
     DECIDING_KINDS,

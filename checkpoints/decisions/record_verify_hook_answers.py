@@ -16,7 +16,7 @@ from checkpoints.db.translate_errors_and_return_connections import database_oper
 from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe, ask_verify_hook_flow, find_verify_hook
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.decisions.decision_transaction import lock_session_and_get_call
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageError

@@ -14,8 +14,8 @@ from checkpoints.db.sql_names_and_values import make_placeholders, quote_column,
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.versions import state_channel_digests
-from checkpoints.versions.state_channel_digests import Channels
+from checkpoints.versions import parse_state_channels_and_collect_digests
+from checkpoints.versions.parse_state_channels_and_collect_digests import Channels
 
 #: Model of states or of writes.
 StateModel = FrameworkState | FrameworkWrite
@@ -99,7 +99,10 @@ def read_channels_of_states(
     """Read the channels of the states of these identifiers that exist."""
     where = _build_where_sql_of_states_by_id(len(state_ids))
     rows = load_rows_where(using, FrameworkState, where, [session.pk, namespace, *state_ids])
-    return {row.state_id: state_channel_digests.parse_channels(session.session_id, row.channels) for row in rows}
+    return {
+        row.state_id: parse_state_channels_and_collect_digests.parse_channels(session.session_id, row.channels)
+        for row in rows
+    }
 
 
 @cache

@@ -51,7 +51,11 @@ from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_bytes_as_message_differences, save_version, state_channel_digests
+from checkpoints.versions import (
+    opaque_bytes_as_message_differences,
+    parse_state_channels_and_collect_digests,
+    save_version,
+)
 from checkpoints.versions.framework_value_blobs import (
     BlobWriter,
     Encoded,
@@ -62,7 +66,7 @@ from checkpoints.versions.framework_value_blobs import (
     load_values_by_digest,
 )
 from checkpoints.versions.opaque_bytes_as_message_differences import ContentColumns
-from checkpoints.versions.state_channel_digests import Channels
+from checkpoints.versions.parse_state_channels_and_collect_digests import Channels
 
 #: Version of a channel: a number or a text of the framework.
 ChannelVersion = int | float | str
@@ -420,7 +424,7 @@ def _find_digest_of_each_channel(
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
             _move_known_channels_out_of_missing(
-                channels, missing, state_channel_digests.parse_channels(row.session_id, text)
+                channels, missing, parse_state_channels_and_collect_digests.parse_channels(row.session_id, text)
             )
             if not missing:
                 break
@@ -774,7 +778,10 @@ def _load_states_of_rows(
 ) -> list[LoadedState]:
     row_seals.verify_rows(rows)
     writes = _load_writes_by_state_pk(store, rows)
-    channels = {row.pk: state_channel_digests.parse_channels(row.session.session_id, row.channels) for row in rows}
+    channels = {
+        row.pk: parse_state_channels_and_collect_digests.parse_channels(row.session.session_id, row.channels)
+        for row in rows
+    }
     values: dict[int, dict[str, EncodedValue]] = {}
     for session in {row.session_id: row.session for row in rows}.values():
         wanted = {

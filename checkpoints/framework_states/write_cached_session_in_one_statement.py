@@ -36,7 +36,7 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import VersionChange
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_bytes_as_message_differences import StoredMessage
-from checkpoints.versions.state_channel_digests import Channels
+from checkpoints.versions.parse_state_channels_and_collect_digests import Channels
 
 _MAX_SESSIONS: Final = 256
 #: Number of states of a session whose channels are known, the newest ones.

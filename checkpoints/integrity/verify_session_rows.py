@@ -42,8 +42,8 @@ from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
 from checkpoints.versions import (
     opaque_bytes_as_message_differences,
+    parse_state_channels_and_collect_digests,
     read_messages_along_segments,
-    state_channel_digests,
     version_seals_and_transcript_verification,
 )
 
@@ -615,7 +615,7 @@ def _iterate_unreadable_channel_problems(using: str, session: Session) -> Iterat
     )
     for state in iterate_rows_read_in_batches(states):
         try:
-            state_channel_digests.parse_channels(session.session_id, state.channels)
+            parse_state_channels_and_collect_digests.parse_channels(session.session_id, state.channels)
         except CheckpointCorrupted as error:
             yield IntegrityProblem(FrameworkState._meta.db_table, row_seals.describe_row(state), error.detail)
 
@@ -633,6 +633,6 @@ def _lock_session_and_iterate_missing_blob_problems(using: str, session: Session
 
 def _list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:
     try:
-        return state_channel_digests.list_digests_of_missing_blobs(using, session)
+        return parse_state_channels_and_collect_digests.list_digests_of_missing_blobs(using, session)
     except CheckpointCorrupted:  # an altered row, which is reported already
         return []

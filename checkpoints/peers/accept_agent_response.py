@@ -36,7 +36,7 @@ from checkpoints.peers.agent_response_outcomes import (
 )
 from checkpoints.seals import row_seals, sealed_model
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions import paused_task_blocking_and_closing
+from checkpoints.sessions import peer_pause_blocking_and_closing
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
@@ -123,7 +123,7 @@ def _answer_call_or_store_late_response(store: Store, row: Session, call: PeerCa
         if call.receipt == response.receipt:
             return _build_acceptance(call, call.join.completed_by == response.receipt)
         ready = (
-            paused_task_blocking_and_closing.select_complete_unsaved_joins(store, row).filter(pk=call.join_id).exists()
+            peer_pause_blocking_and_closing.select_complete_unsaved_joins(store, row).filter(pk=call.join_id).exists()
         )
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:

@@ -15,7 +15,7 @@ from checkpoints.peers import deliver_notices
 from checkpoints.peers.agent_call_and_result_types import Told
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.sessions import paused_task_blocking_and_closing, take_and_release_ownership
+from checkpoints.sessions import peer_pause_blocking_and_closing, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 from checkpoints.sync_and_async_flow_runners import Flow, Transact
@@ -49,8 +49,8 @@ def cancel_paused_session(store: Store, session_id: str, reason: str) -> int:
         if row.finished:
             raise SessionFinished(session_id, row.status)
         if (
-            paused_task_blocking_and_closing.find_blocking_paused_task(store, row) is None
-            and not paused_task_blocking_and_closing.select_open_calls_to_agents(store, row).exists()
+            peer_pause_blocking_and_closing.find_blocking_paused_task(store, row) is None
+            and not peer_pause_blocking_and_closing.select_open_calls_to_agents(store, row).exists()
         ):
             raise NotPaused(session_id)
         owner = row.owner
@@ -59,7 +59,7 @@ def cancel_paused_session(store: Store, session_id: str, reason: str) -> int:
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.has_owning_status:
             take_and_release_ownership.end_lost_owner_run_and_interrupt_calls(store, row, owner)
-        calls = paused_task_blocking_and_closing.close_paused_tasks_and_cancel_agent_calls(
+        calls = peer_pause_blocking_and_closing.close_paused_tasks_and_cancel_agent_calls(
             store, row, PauseStatus.CANCELLED
         )
         Session.objects.using(store.using).filter(pk=row.pk).update(

@@ -28,7 +28,7 @@ from checkpoints.peers import agent_call_join_counters
 from checkpoints.peers.agent_call_and_result_types import Deadline, Swept
 from checkpoints.peers.pause_run_for_agent_calls import parse_agent_call_deadline
 from checkpoints.seals import row_seals
-from checkpoints.sessions import paused_task_blocking_and_closing
+from checkpoints.sessions import peer_pause_blocking_and_closing
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
@@ -117,7 +117,7 @@ def _expire_overdue_calls_and_complete_joins(store: Store, session_pk: int) -> S
 
 def _expire_and_count_overdue_calls(store: Store, row: Session, receipt: str) -> int:
     """Expire the calls of a session whose deadline has passed, in one statement."""
-    due_calls = paused_task_blocking_and_closing.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
+    due_calls = peer_pause_blocking_and_closing.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
     return due_calls.update(
         status=PeerCallStatus.EXPIRED,
         settled_at=Now(),

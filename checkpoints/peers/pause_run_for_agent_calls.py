@@ -34,7 +34,7 @@ from checkpoints.peers import (
 )
 from checkpoints.peers.agent_call_and_result_types import Deadline, Paused
 from checkpoints.seals import row_seals
-from checkpoints.sessions import create_finish_release, paused_task_blocking_and_closing, take_and_release_ownership
+from checkpoints.sessions import create_finish_release, peer_pause_blocking_and_closing, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -135,7 +135,7 @@ def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSess
     lock_and_answer_agent_calls.lock_call_ids(connections[store.using], store.workspace_id, request.requests)
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
-    paused_task_blocking_and_closing.close_taken_joins_and_tasks_after_save(store, row, saved_now=True)
+    peer_pause_blocking_and_closing.close_taken_joins_and_tasks_after_save(store, row, saved_now=True)
     task = _create_paused_task_and_supersede_others(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [
@@ -158,7 +158,7 @@ def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSess
         owned_session.session_id,
         task.number,
         tuple(complete),
-        paused_task_blocking_and_closing.select_complete_unsaved_joins(store, row).exists(),
+        peer_pause_blocking_and_closing.select_complete_unsaved_joins(store, row).exists(),
     )
 
 
@@ -166,7 +166,7 @@ def _create_paused_task_and_supersede_others(
     store: Store, owned_session: OwnedSession, row: Session, state: str
 ) -> PausedTask:
     tasks = PausedTask.objects.using(store.using).filter(session=row)
-    paused_task_blocking_and_closing.supersede_paused_tasks(tasks)
+    peer_pause_blocking_and_closing.supersede_paused_tasks(tasks)
     number = tasks.aggregate(last=Max("number"))["last"] or 0
     return tasks.create(session=row, number=number + 1, run=owned_session.run, version=row.latest_version, state=state)
 
@@ -262,5 +262,5 @@ def _load_stored_pause(store: Store, task: PausedTask) -> Paused:
         task.session.session_id,
         task.number,
         tuple(complete.order_by("pk").values_list("join_id", flat=True)),
-        paused_task_blocking_and_closing.select_complete_unsaved_joins(store, task.session).exists(),
+        peer_pause_blocking_and_closing.select_complete_unsaved_joins(store, task.session).exists(),
     )

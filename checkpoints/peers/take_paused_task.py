@@ -20,7 +20,7 @@ from checkpoints.peers.agent_call_and_result_types import PeerResult, TakenJoin,
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.start_or_resume import resume_session_flow
 from checkpoints.seals import row_seals
-from checkpoints.sessions import paused_task_blocking_and_closing, take_and_release_ownership
+from checkpoints.sessions import peer_pause_blocking_and_closing, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.sync_and_async_flow_runners import Flow, Transact
@@ -95,7 +95,7 @@ def require_any_complete_join_and_load_pause_state(store: Store, session_id: str
 
 
 def _require_any_join_complete(store: Store, row: Session) -> None:
-    if paused_task_blocking_and_closing.select_complete_unsaved_joins(store, row).exists():
+    if peer_pause_blocking_and_closing.select_complete_unsaved_joins(store, row).exists():
         return
     joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING)
     counts = joins.aggregate(completed=Sum("completed"), total=Sum("total"))
@@ -117,9 +117,9 @@ def _mark_task_taken_and_load_results(store: Store, session_id: str) -> _TakenRo
     owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
-        paused_task_blocking_and_closing.close_taken_joins_and_tasks_after_save(store, row)
+        peer_pause_blocking_and_closing.close_taken_joins_and_tasks_after_save(store, row)
         joins = list(
-            paused_task_blocking_and_closing.select_complete_unsaved_joins(store, row)
+            peer_pause_blocking_and_closing.select_complete_unsaved_joins(store, row)
             .order_by("pk")
             .select_related("task")
         )

@@ -8,7 +8,7 @@ from typing import Any
 from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, Unknown
 from checkpoints.decisions import ask_verify_hooks
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.remote.remote_checkpointer_state import RemoteCheckpointerState
 from checkpoints.remote.transport import escape_identifier
 from checkpoints.store.checkpointer_state import OwnedSession

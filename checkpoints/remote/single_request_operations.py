@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.decisions.actors import Actor
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput, NotOverHttp, SessionNotFound
 from checkpoints.formats.canonical_json import to_canonical_json

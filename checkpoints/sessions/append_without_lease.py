@@ -38,7 +38,7 @@ from checkpoints.formats import tool_calls_in_messages
 from checkpoints.generate_and_validate_ids import validate_id, validate_integer
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
-from checkpoints.sessions import paused_task_blocking_and_closing, take_and_release_ownership
+from checkpoints.sessions import peer_pause_blocking_and_closing, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_sealed_heads, run_liveness_check
 from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -241,7 +241,7 @@ def _end_lost_owner_and_find_any_append_refusal(
         return busy
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if paused_task_blocking_and_closing.find_blocking_paused_task(store, row) is not None:
+    if peer_pause_blocking_and_closing.find_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = unfinished_call_queries.list_verified_undecided_calls_of_session(store, row)
     if undecided_calls:

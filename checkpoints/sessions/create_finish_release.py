@@ -20,7 +20,7 @@ from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session
 from checkpoints.seals import session_heads
-from checkpoints.sessions import paused_task_blocking_and_closing, take_and_release_ownership
+from checkpoints.sessions import peer_pause_blocking_and_closing, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.checkpointer_state import OwnedSession
@@ -65,7 +65,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             _refuse_open_calls_or_interrupt_if_cancelled(
                 store, owned_session, row, cancelled=status == SessionStatus.CANCELLED
             )
-            paused_task_blocking_and_closing.close_paused_tasks_and_cancel_agent_calls(store, row, PauseStatus.OVER)
+            peer_pause_blocking_and_closing.close_paused_tasks_and_cancel_agent_calls(store, row, PauseStatus.OVER)
             take_and_release_ownership.end_ownership_in_transaction_if_owner(
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )

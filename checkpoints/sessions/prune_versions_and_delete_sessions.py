@@ -41,7 +41,7 @@ from checkpoints.models import (
     ToolCall,
 )
 from checkpoints.seals import witness
-from checkpoints.sessions import paused_task_blocking_and_closing, unneeded_framework_state_removal
+from checkpoints.sessions import peer_pause_blocking_and_closing, unneeded_framework_state_removal
 from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
@@ -138,8 +138,8 @@ def _require_session_deletable(store: Store, row: Session) -> None:
     if row.status in _UNDELETABLE_STATUSES:
         raise StillNeeded(row.session_id, f"it is {row.status.replace('_', ' ')}")
     if (
-        paused_task_blocking_and_closing.find_blocking_paused_task(store, row) is not None
-        or paused_task_blocking_and_closing.select_open_calls_to_agents(store, row).exists()
+        peer_pause_blocking_and_closing.find_blocking_paused_task(store, row) is not None
+        or peer_pause_blocking_and_closing.select_open_calls_to_agents(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
     owned_session = store.find_owned_session(row.session_id)

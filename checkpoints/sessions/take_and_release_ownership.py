@@ -29,7 +29,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
 from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
-from checkpoints.sessions import heartbeat, paused_task_blocking_and_closing
+from checkpoints.sessions import heartbeat, peer_pause_blocking_and_closing
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -89,7 +89,7 @@ def _take_ownership_in_transaction(
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_lost_or_taken_over_run_or_raise_busy(store, row, previous, takeover)
         if previous is not None and not paused:
-            paused_task_blocking_and_closing.require_session_not_paused(store, row)
+            peer_pause_blocking_and_closing.require_session_not_paused(store, row)
         run = _create_next_run(store, row, previous)
         if previous is None:
             insert_unchained_events.record_event(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from checkpoints.models import Checkpoint, FrameworkState, FrameworkWrite, Session
-from checkpoints.versions import state_channel_digests
+from checkpoints.versions import parse_state_channels_and_collect_digests
 from checkpoints.versions.framework_value_blobs import delete_unreachable_blobs
 
 _CHUNK_SIZE = 500
@@ -15,7 +15,9 @@ def _find_channels_rebuilt_from_writes(session_id: str, state: FrameworkState) -
     """Return the channels without a value whose value is rebuilt from the writes of earlier states."""
     return {
         name
-        for name, entry in state_channel_digests.parse_channel_entries(session_id, state.channels).items()
+        for name, entry in parse_state_channels_and_collect_digests.parse_channel_entries(
+            session_id, state.channels
+        ).items()
         if len(entry) > 2
     }
 
@@ -43,7 +45,7 @@ def list_unneeded_states(
         state_or_none: FrameworkState | None = first
         while state_or_none is not None:
             needed.add(state_or_none.pk)
-            stored = state_channel_digests.parse_channels(session_id, state_or_none.channels)
+            stored = parse_state_channels_and_collect_digests.parse_channels(session_id, state_or_none.channels)
             missing -= {name for name, (_, digest) in stored.items() if digest is not None}
             state_or_none = by_place.get((state_or_none.namespace, state_or_none.parent_id)) if missing else None
     return [state for state in states if state.pk not in needed]
@@ -69,7 +71,9 @@ def delete_states_with_writes_and_blobs(using: str, session: Session, states: Co
 
 def delete_unreachable_blobs_of_session(using: str, session: Session) -> None:
     """Delete the blobs of a locked session that no state and no write reaches."""
-    delete_unreachable_blobs(using, session, state_channel_digests.collect_digests_of_states_and_writes(using, session))
+    delete_unreachable_blobs(
+        using, session, parse_state_channels_and_collect_digests.collect_digests_of_states_and_writes(using, session)
+    )
 
 
 def delete_states_before_oldest_version(using: str, session: Session) -> None:

@@ -89,7 +89,7 @@ class Store(CheckpointerState):
             raise WorkspaceNotFound(self.workspace)
         return workspace_id
 
-    def is_call_abandoned(self, call_pk: int) -> bool:
+    def is_issued_call_no_longer_executing(self, call_pk: int) -> bool:
         """Return whether nobody executes a call any more that a run of this store has issued and not settled.
 
         Several server processes serve a run of a remote client. A call that this one has not issued was issued by

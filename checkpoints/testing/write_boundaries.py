@@ -93,16 +93,16 @@ class ConnectionWatch:
         if connection in self._watched:
             return
         self._watched.append(connection)
-        connection.execute_wrappers.append(self._execute_between_boundaries)
+        connection.execute_wrappers.append(self._execute_and_note_write_boundaries)
         connection.commit = partial(self._commit_between_boundaries, connection)  # type: ignore[method-assign]
         connection.rollback = partial(self._roll_back_without_boundary, connection)  # type: ignore[method-assign]
 
     def stop_watching(self) -> None:
         for connection in self._watched:
-            connection.execute_wrappers.remove(self._execute_between_boundaries)
+            connection.execute_wrappers.remove(self._execute_and_note_write_boundaries)
             del connection.commit, connection.rollback
 
-    def _execute_between_boundaries(
+    def _execute_and_note_write_boundaries(
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
     ) -> Any:
         connection: BaseDatabaseWrapper = context["connection"]

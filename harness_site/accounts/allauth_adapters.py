@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 
 from harness_site.accounts import field_encryption, first_admin, record_user_audit_events
 from harness_site.accounts.recent_login import has_logged_in_recently_or_cannot_reauthenticate
-from harness_site.accounts.second_factors import FACTOR_TYPES, is_last_required_factor
+from harness_site.accounts.second_factor_holders_and_requirements import FACTOR_TYPES, is_last_required_factor
 
 _MISMATCH: Final = _("Wrong name or password. Both are case-sensitive.")
 _PATIENCE: Final = _("Too many attempts. Wait a few minutes and try again.")

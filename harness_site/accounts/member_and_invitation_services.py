@@ -13,7 +13,11 @@ from django.utils.translation import gettext as _
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Workspace
-from harness_site.accounts import generate_and_digest_secrets, record_user_audit_events, second_factors
+from harness_site.accounts import (
+    generate_and_digest_secrets,
+    record_user_audit_events,
+    second_factor_holders_and_requirements,
+)
 from harness_site.accounts.models import FactorScope, Invitation, Membership, SecondFactorRequirement
 from harness_site.accounts.models.invitation import LIFETIME
 from harness_site.accounts.user_sessions import end_user_sessions
@@ -116,7 +120,10 @@ def reset_member_factors_and_end_sessions(by: Membership, member: Membership, *,
         OwnFactorRequired: Nobody removes their own factors while the workspace requires one of them.
     """
     _require_no_other_workspace(by, member)
-    if by.user_id == member.user_id and second_factors.find_requirement_of_member(by) is not None:
+    if (
+        by.user_id == member.user_id
+        and second_factor_holders_and_requirements.find_requirement_of_member(by) is not None
+    ):
         raise OwnFactorRequired
     with transaction.atomic():
         removed_count = Authenticator.objects.filter(user=member.user).delete()[0]
@@ -158,14 +165,14 @@ def change_factor_requirement(by: Membership, scope: FactorScope, *, request: Ht
     Raises:
         OwnFactorMissing: `by` has none, so the change would lock them out.
     """
-    if scope != FactorScope.NOBODY and second_factors.lacks_second_factor(by.user):
+    if scope != FactorScope.NOBODY and second_factor_holders_and_requirements.lacks_second_factor(by.user):
         raise OwnFactorMissing
     with transaction.atomic():
         Workspace.objects.select_for_update(no_key=True).get(pk=by.workspace_id)
         stored = SecondFactorRequirement.objects.filter(workspace=by.workspace_id)
         previous_scope = stored.values_list("scope", flat=True).first() or FactorScope.NOBODY
-        members = second_factors.query_members_with_factors(by.workspace_id)
-        lacking_count = second_factors.count_members_without_factor(members)[scope]
+        members = second_factor_holders_and_requirements.query_members_with_factors(by.workspace_id)
+        lacking_count = second_factor_holders_and_requirements.count_members_without_factor(members)[scope]
         if scope == previous_scope:
             return lacking_count
         if scope == FactorScope.NOBODY:

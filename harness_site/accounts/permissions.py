@@ -18,7 +18,7 @@ from checkpoints.models import Workspace
 from harness_site.accounts import membership_queries, unmasking
 from harness_site.accounts.models import Membership
 from harness_site.accounts.second_factor_gate import refuse_until_second_factor_is_set_up
-from harness_site.accounts.second_factors import find_unmet_requirement
+from harness_site.accounts.second_factor_holders_and_requirements import find_unmet_requirement
 from harness_site.core.masking import masker
 
 P = ParamSpec("P")

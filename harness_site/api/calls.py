@@ -16,7 +16,7 @@ from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLan
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, KeyPolicy
 from checkpoints.exceptions import CallInProgress, InvalidInput, OwnershipLost
 from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json

@@ -29,8 +29,8 @@ from harness_site.api.json_responses import build_json_response
 from harness_site.api.reattach_run_of_request import get_or_reattach_owned_session
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.api.sessions import (
+    align_store_with_state_known_to_client,
     build_opening_response,
-    prepare_client_store_for_opening,
     take_session_and_try_gate,
 )
 from harness_site.core.masking.masker import mask_json_value
@@ -79,7 +79,7 @@ def _build_pause_response(paused: Paused) -> HttpResponse:
 def take_paused(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.TakePaused
 ) -> HttpResponse:
-    store = prepare_client_store_for_opening(request, session_id, body)
+    store = align_store_with_state_known_to_client(request, session_id, body)
     state = take_paused_task.require_any_complete_join_and_load_pause_state(store, session_id)
     outcome = take_session_and_try_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
     task = None

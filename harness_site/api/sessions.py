@@ -72,7 +72,7 @@ def list_sessions(
     "/sessions", auth=AGENT, response=response_schemas.OPENING, summary="Start or resume a session, and own it"
 )
 def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> HttpResponse:
-    store = prepare_client_store_for_opening(request, body.session_id, body)
+    store = align_store_with_state_known_to_client(request, body.session_id, body)
     description = None
     if body.mode != "resume":
         description = NewSessionFields(
@@ -86,7 +86,9 @@ def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> Htt
     return build_opening_response(store, body.session_id, outcome)
 
 
-def prepare_client_store_for_opening(request: HttpRequest, session_id: str, body: request_schemas.TakePaused) -> Store:
+def align_store_with_state_known_to_client(
+    request: HttpRequest, session_id: str, body: request_schemas.TakePaused
+) -> Store:
     """Bring the state of the client in line with what the client knows of the session. Returns it.
 
     Raises `InvalidIdentifier`.

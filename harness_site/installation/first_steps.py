@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from checkpoints.models import Decision, Session, Workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.second_factors import has_second_factor
+from harness_site.accounts.second_factor_holders_and_requirements import has_second_factor
 from harness_site.installation.agent_connection_examples import find_connection_of_session
 from harness_site.installation.database_readiness import probe
 from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test

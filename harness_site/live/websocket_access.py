@@ -18,7 +18,7 @@ from django.http.request import split_domain_port, validate_host
 
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
-from harness_site.accounts.second_factors import find_unmet_requirement
+from harness_site.accounts.second_factor_holders_and_requirements import find_unmet_requirement
 
 
 class SameOriginMiddleware:

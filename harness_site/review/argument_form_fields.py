@@ -1,7 +1,7 @@
 """Conversion between the arguments of a call and form fields, one for each value of an argument.
 
-Each field has a place: the path to its value. Objects and lists of objects have no fields of their own, besides one for
-a list with the numbers of its rows, so that rows can be removed and added. `argument_field_groups` groups the fields.
+Each field has the path to its value. Objects and lists of objects have no fields of their own, besides one for a list
+with the numbers of its rows, so that rows can be removed and added. `nested_argument_form_groups` groups the fields.
 """
 
 import json

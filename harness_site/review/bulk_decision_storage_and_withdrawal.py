@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef
 
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.actors import Actor
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DECIDING_KINDS, WITHDRAWABLE_KINDS, CallStatus, DecisionKind, SessionStatus
 from checkpoints.exceptions import CheckpointsError, DecisionUsed, NothingToWithdraw, StaleRevision
 from checkpoints.models import Decision, Session, ToolCall, Workspace

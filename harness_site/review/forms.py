@@ -24,11 +24,11 @@ from harness_site.core.masked_json_value_differences import ValueDifference, lis
 from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.core.masking.masker import mask_json_value, mask_text
 from harness_site.review import argument_edit_parsing_and_originals, argument_form_fields
-from harness_site.review.argument_field_groups import ArgumentGroup, group_argument_fields
 from harness_site.review.argument_field_paths import RowState
 from harness_site.review.argument_form_fields import ArgumentField
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.review.edited_argument_warnings import ArgumentWarning, list_argument_warnings
+from harness_site.review.nested_argument_form_groups import ArgumentGroup, group_argument_fields
 from harness_site.review.question_choices import (
     QuestionChoice,
     get_question_parts_to_edit,

@@ -3,8 +3,8 @@
 from typing import Any
 
 from checkpoints.decisions.actors import Actor
-from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
 from checkpoints.decisions.decide import record_decision
+from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import CheckpointsError, InvalidInput, StaleRevision
 from checkpoints.models import ToolCall

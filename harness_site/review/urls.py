@@ -3,12 +3,12 @@ from django.urls import path
 from harness_site.review import evidence_files
 from harness_site.review.views import (
     browser_notifications,
-    bulk_decision_page,
     calls_awaiting_same_approval,
     calls_interrupted_by_outage,
     claims_comments_and_presence,
     decision_card,
     queue,
+    recorded_bulk_decision_page,
 )
 
 app_name = "harness_review"
@@ -22,7 +22,7 @@ urlpatterns = [
     path("outages/settle/", calls_interrupted_by_outage.decide_calls_by_late_results, name="outage-settle"),
     path("outages/decide/", calls_interrupted_by_outage.decide_calls_by_form_answers, name="outage-decide"),
     path("approvals/", calls_awaiting_same_approval.show_or_decide_calls_awaiting_same_approval, name="same-approvals"),
-    path("bulk/<int:pk>/", bulk_decision_page.show_or_withdraw_bulk_decision, name="bulk-decision"),
+    path("bulk/<int:pk>/", recorded_bulk_decision_page.show_or_withdraw_bulk_decision, name="bulk-decision"),
     path("calls/<int:pk>/", decision_card.show_card_or_record_decision, name="card"),
     path("calls/<int:pk>/claim/", claims_comments_and_presence.claim_call, name="claim"),
     path("calls/<int:pk>/release/", claims_comments_and_presence.release_claim_on_call, name="release"),

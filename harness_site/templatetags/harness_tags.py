@@ -28,7 +28,7 @@ from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
-from harness_site.accounts.second_factors import find_unmet_requirement
+from harness_site.accounts.second_factor_holders_and_requirements import find_unmet_requirement
 from harness_site.core import (
     call_arguments_html,
     call_explanation_texts,

@@ -49,8 +49,8 @@ PEER_MUTATIONS = [
     Mutation(
         "a sweep looks at the deadline again",
         "checkpoints/peers/extend_and_sweep_agent_deadlines.py",
-        "paused_task_blocking_and_closing.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())",
-        "paused_task_blocking_and_closing.select_open_calls_to_agents(store, row)",
+        "peer_pause_blocking_and_closing.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())",
+        "peer_pause_blocking_and_closing.select_open_calls_to_agents(store, row)",
         f"{DEADLINES}::test_call_extended_during_the_sweep_does_not_expire",
     ),
     Mutation(
@@ -62,14 +62,14 @@ PEER_MUTATIONS = [
     ),
     Mutation(
         "a task is there until the run that took it has saved something",
-        "checkpoints/sessions/paused_task_blocking_and_closing.py",
+        "checkpoints/sessions/peer_pause_blocking_and_closing.py",
         "Q(taken_version=None) | Q(taken_version__gte=row.latest_version)",
         "Q(taken_version=None)",
         f"{TAKING}::test_task_of_a_lost_run_is_taken_by_another",
     ),
     Mutation(
         "a task is over when the run that took it has saved something",
-        "checkpoints/sessions/paused_task_blocking_and_closing.py",
+        "checkpoints/sessions/peer_pause_blocking_and_closing.py",
         "Q(taken_version=None) | Q(taken_version__gte=row.latest_version)",
         "Q(pk__gt=0)",
         f"{TAKING}::test_task_ends_with_the_next_version",
@@ -77,13 +77,13 @@ PEER_MUTATIONS = [
     Mutation(
         "a paused session is not resumed without its answers",
         "checkpoints/sessions/take_and_release_ownership.py",
-        "            paused_task_blocking_and_closing.require_session_not_paused(store, row)\n",
+        "            peer_pause_blocking_and_closing.require_session_not_paused(store, row)\n",
         "            pass\n",
         "tests/integration/checkpoints/peers/test_pauses.py::test_paused_session_cannot_be_resumed",
     ),
     Mutation(
         "one join leaves the others alone",
-        "checkpoints/sessions/paused_task_blocking_and_closing.py",
+        "checkpoints/sessions/peer_pause_blocking_and_closing.py",
         "joins = Join.objects.using(store.using).filter(condition, session=row, status=JoinStatus.COMPLETE)",
         "joins = Join.objects.using(store.using).filter(session=row)",
         "tests/integration/checkpoints/peers/test_pauses.py::test_second_join_of_the_same_pause_survives_the_first",

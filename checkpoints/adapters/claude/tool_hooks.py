@@ -33,7 +33,7 @@ from checkpoints.adapters.claude.calls_between_hooks import (
 )
 from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME, FRAMEWORK
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
-from checkpoints.adapters.claude.subagent_claims_and_repeated_calls import SubagentSessionClaims
+from checkpoints.adapters.claude.subagent_session_claims_and_repeated_calls import SubagentSessionClaims
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import run_on_thread

@@ -396,7 +396,7 @@ class HarnessSessionService(BaseSessionService):
             if self._load_document(harness_session_id) == stored:  # nobody has changed the state between the reads
                 break
         events = event_conversion.decode_messages([] if loaded is None else loaded["transcript"])
-        document = stored or _build_document_from_events(app_name, user_id, session_id, events)
+        document = stored or _build_document_with_state_from_events(app_name, user_id, session_id, events)
         updated_at = events[-1].timestamp if events else row.created_at.timestamp()
         if config.num_recent_events is not None:
             events = events[max(len(events) - config.num_recent_events, 0) :]
@@ -478,7 +478,7 @@ class HarnessSessionService(BaseSessionService):
         events = event_conversion.decode_messages(
             message_list_without_lease.list_messages_of_newest_version(self.client.store, row.session_id)
         )
-        return _build_document_from_events(app_name, user_id, session_id, events)
+        return _build_document_with_state_from_events(app_name, user_id, session_id, events)
 
     def _find_session_row(self, harness_session_id: str) -> SessionRow | None:
         store = self.client.store
@@ -636,7 +636,7 @@ def _get_title_of_shared_state_session(harness_session_id: str) -> str:
     )
 
 
-def _build_document_from_events(
+def _build_document_with_state_from_events(
     app_name: str, user_id: str, session_id: str, events: Sequence[Event]
 ) -> dict[str, Any]:
     """Build the document of a session from its events, as if each of them had just been appended."""

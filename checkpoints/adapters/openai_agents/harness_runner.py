@@ -186,7 +186,7 @@ class HarnessRunner(AgentRunner):
         changes: dict[str, Any] = {"model_provider": DurableModelProvider(config.model_provider, run)}
         if isinstance(config.model, Model):
             changes["model"] = DurableModel(config.model, run)
-        hooks = _TurnHooks(run, prepared.options.get("hooks"))
+        hooks = _CurrentAgentHooks(run, prepared.options.get("hooks"))
         options = {**prepared.options, "run_config": replace(config, **changes), "hooks": hooks}
         return replace(prepared, options=options, provider=config.model_provider if is_own else None)
 
@@ -217,7 +217,7 @@ class HarnessRunner(AgentRunner):
                 await prepared.provider.aclose()
 
 
-class _TurnHooks(RunHooks[Any]):
+class _CurrentAgentHooks(RunHooks[Any]):
     """Hooks that note whose turn it is, before those of the user."""
 
     def __init__(self, run: RunContext, hooks: Any) -> None:

@@ -14,7 +14,7 @@ from harness_site.accounts.membership_queries import list_memberships_cached_on_
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.reauthentication import ReauthenticationReason, build_reauthentication_reason
-from harness_site.accounts.second_factors import find_unmet_requirement
+from harness_site.accounts.second_factor_holders_and_requirements import find_unmet_requirement
 
 register = template.Library()
 

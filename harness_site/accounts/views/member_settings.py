@@ -23,7 +23,7 @@ from harness_site.accounts.load_member_last_activity import load_last_activity_b
 from harness_site.accounts.models import FactorScope, Invitation, Membership, SecondFactorRequirement
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login
-from harness_site.accounts.second_factors import (
+from harness_site.accounts.second_factor_holders_and_requirements import (
     count_members_without_factor,
     covers_member,
     lacks_second_factor,

@@ -23,7 +23,10 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import WORKSPACE_KEY, find_request_membership
 from harness_site.accounts.recent_login import has_recent_link_login
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
-from harness_site.accounts.second_factors import is_last_required_factor, list_memberships_that_require_factor
+from harness_site.accounts.second_factor_holders_and_requirements import (
+    is_last_required_factor,
+    list_memberships_that_require_factor,
+)
 from harness_site.accounts.user_sessions import delete_expired_and_list_user_sessions, end_user_sessions
 
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 from harness_site.accounts.models import FactorScope, Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
-from harness_site.accounts.second_factors import find_unmet_requirement
+from harness_site.accounts.second_factor_holders_and_requirements import find_unmet_requirement
 
 #: Key in the user session of the address that was refused.
 NEXT_KEY: Final = "after_second_factor"

@@ -18,7 +18,7 @@ from checkpoints.enums import Role
 from harness_site.accounts import unmasking
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
-from harness_site.accounts.second_factors import list_memberships_open_to_user
+from harness_site.accounts.second_factor_holders_and_requirements import list_memberships_open_to_user
 from harness_site.core.masking import masker
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import email_address_confirmation

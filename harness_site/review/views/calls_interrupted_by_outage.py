@@ -307,7 +307,7 @@ def _build_undecided_calls_context(rows: Sequence[OutageCallRow]) -> dict[str, A
     kinds_of_late_results = Counter(row.witness.kind for row in rows if row.witness is not None)
     return {
         "undecided": rows,
-        "common_unknown": _find_common_unknown_answer(rows),
+        "common_unknown": _find_only_hook_answer_of_all_calls(rows),
         "probes": [row for row in rows if row.can_be_verified],
         "asked": [row for row in rows if row.call.verify_requested_by],
         "settling": [row for row in rows if row.is_outcome_shown_by_late_results],
@@ -360,7 +360,7 @@ def _get_common_error_message(rows: Sequence[OutageCallRow]) -> str:
     return messages.pop() if len(messages) == 1 else ""
 
 
-def _find_common_unknown_answer(undecided: Sequence[OutageCallRow]) -> Decision | None:
+def _find_only_hook_answer_of_all_calls(undecided: Sequence[OutageCallRow]) -> Decision | None:
     """Return the answer of the verify hook that is all that was recorded about each of several undecided calls."""
     shown = [row.shown_decisions for row in undecided]
     if len(shown) < 2 or any(len(decisions) != 1 for decisions in shown):

@@ -32,7 +32,11 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,
 )
-from harness_site.review import find_decisions_by_words, find_waiting_calls_by_words, load_claims_and_record_presence
+from harness_site.review import (
+    find_decisions_with_visible_words,
+    find_waiting_calls_by_words,
+    load_claims_and_record_presence,
+)
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
 from harness_site.review.decided_rows_and_batches import (
     DecidedRow,
@@ -130,7 +134,10 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "is_search_incomplete": found is not None and not found.is_complete,
         "search_limits": {"searched": find_waiting_calls_by_words.SEARCHED_CALLS, "found": MOST_FOUND},
         "is_search_of_decisions_incomplete": found_decisions is not None and not found_decisions.is_complete,
-        "decision_search_limits": {"searched": find_decisions_by_words.SEARCHED_DECISIONS, "found": MOST_FOUND},
+        "decision_search_limits": {
+            "searched": find_decisions_with_visible_words.SEARCHED_DECISIONS,
+            "found": MOST_FOUND,
+        },
         "pending": waiting,
         "pending_of_tab": _get_calls_of_tab_by_decider(tab, waiting),
         "shown": counts.get(tab),
@@ -169,7 +176,7 @@ def _find_decisions_with_words(
         return None
     return call_or_use_fallback(
         "The search of the decisions",
-        lambda: find_decisions_by_words.find_decisions_with_words(
+        lambda: find_decisions_with_visible_words.find_decisions_with_words(
             request.membership.workspace, query_filters.words, filters, query_filters.decided
         ),
         FoundRows(is_complete=False),

@@ -8,8 +8,8 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, ToolCall
 from harness_site.core.masking.masker import use_masking_rules
-from harness_site.review import find_decisions_by_words, find_rows_with_visible_words
-from harness_site.review.find_decisions_by_words import find_decisions_with_words
+from harness_site.review import find_decisions_with_visible_words, find_rows_with_visible_words
+from harness_site.review.find_decisions_with_visible_words import find_decisions_with_words
 from harness_site.review.find_rows_with_visible_words import FoundRows
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters
@@ -47,7 +47,7 @@ def test_masked_texts_are_found_only_by_readers_who_see_them() -> None:
 
 def test_search_says_when_it_has_not_read_all_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     decisions = [decide(f"order-{number}") for number in range(3)]
-    monkeypatch.setattr(find_decisions_by_words, "SEARCHED_DECISIONS", 2)
+    monkeypatch.setattr(find_decisions_with_visible_words, "SEARCHED_DECISIONS", 2)
     newest = frozenset(decision.pk for decision in decisions[1:])
     assert find("order") == FoundRows(newest, is_complete=False)
     monkeypatch.undo()
@@ -95,7 +95,7 @@ def test_list_shows_the_decision_whose_reason_has_the_words(people: dict[str, Cl
 def test_list_says_that_a_search_has_left_out_decisions(
     people: dict[str, Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(find_decisions_by_words, "SEARCHED_DECISIONS", 1)
+    monkeypatch.setattr(find_decisions_with_visible_words, "SEARCHED_DECISIONS", 1)
     for number in range(2):
         decide(f"order-{number}")
     page = visible_text(people["alice"].get("/review/?tab=decided&q=order"))
