@@ -32,8 +32,8 @@ SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     KeyPolicy.UNANSWERED: 2
     * (
         _(
-            "The same tool with the same arguments is this operation until a saved version has its result. "
-            "A call after that runs again."
+            "A call of the same tool with the same arguments gets this result, as long as no saved version has it. "
+            "A later one runs again."
         ),
     ),
     KeyPolicy.CALL: 2

@@ -312,7 +312,7 @@ def test_card_lists_earlier_calls_with_the_same_key(reader: Client) -> None:
     [
         ("once", "session", "runs once in this session. A second call gets this result."),
         ("once", "workspace", "runs once in this workspace. A second call"),
-        ("unanswered", "session", "until a saved version has its result. A call after that runs again."),
+        ("unanswered", "session", "as long as no saved version has it. A later one runs again."),
         ("call", "session", "Each call is an operation of its own"),
         ("function", "session", "A function of the tool decides which calls in this session are the same and"),
         ("", "session", "The agent’s program chose the idempotency key of this call"),

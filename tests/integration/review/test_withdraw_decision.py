@@ -1,5 +1,6 @@
 """Withdrawal of decisions on the card."""
 
+import json
 import re
 
 import pytest
@@ -7,8 +8,11 @@ from django.test import Client
 
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind
+from checkpoints.formats import to_canonical_json
+from checkpoints.formats.digests import digest_text
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
 from tests.integration.review.interrupted_calls import lost_call
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
 from tests.support.page_text import visible_text
@@ -98,6 +102,21 @@ def test_approval_is_withdrawn_before_the_call_runs(people: dict[str, Client]) -
     assert "You withdrew your decision at " in visible_text(people["alice"].get(url(call)))
     assert ToolCall.objects.get().status == CallStatus.AWAITING_APPROVAL
     assert people["bob"].post(f"{url(call)}withdraw/", {"revision": 3, "reason": "Late."}).status_code == 409
+
+
+def test_withdrawal_says_that_changed_arguments_stay(people: dict[str, Client]) -> None:
+    stay = "The changed arguments stay as they are"
+    call = awaiting()
+    changed = {"amount": "30.00", "order": 17}
+    seen = compute_keyed_fingerprint_of_digest(digest_text(to_canonical_json(changed)))
+    edit = {"kind": "edit", "args": json.dumps(changed), "reason": "Too much.", "revision": 1, "shown": seen}
+    assert people["alice"].post(url(call), edit).status_code == 302
+    people["alice"].post(url(call), APPROVE | {"revision": ToolCall.objects.get().revision})
+    assert ToolCall.objects.get().status == CallStatus.APPROVED
+    revision = ToolCall.objects.get().revision
+    assert stay not in visible_text(people["alice"].get(url(call)))
+    people["alice"].post(f"{url(call)}withdraw/", {"revision": revision, "reason": "Not yet."})
+    assert stay in visible_text(people["alice"].get(url(call)))
 
 
 def test_withdrawal_says_that_it_cancels_the_approvals_of_others(people: dict[str, Client]) -> None:
