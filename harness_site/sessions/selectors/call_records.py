@@ -13,6 +13,7 @@ from typing import Final
 from django.db.models import BooleanField, Case, Exists, ExpressionWrapper, F, Max, Min, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Length, Now
 
+from checkpoints.calls.tool_result_and_verify_answer_types import LANDED_WITHOUT_RESULT
 from checkpoints.db import clock, keyset_pagination
 from checkpoints.enums import (
     IMPORTED_MARK,
@@ -22,6 +23,7 @@ from checkpoints.enums import (
     UNDECIDED_CALL_STATUSES,
     CallStatus,
     DecisionKind,
+    InterruptReason,
 )
 from checkpoints.formats.caller_argument_order import restore_argument_order_in_json
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
@@ -48,6 +50,16 @@ _LONGEST_ERROR: Final = 100_000
 _HAS_RESULT_AS_ERROR: Final = Q(status=CallStatus.FAILED, error_type="") | FAILED_COMMANDS
 _ALIVE: Final = ExpressionWrapper(
     Q(run__status__in=sorted(OWNING_RUN_STATUSES), run__lease_expires_at__gt=Now()), output_field=BooleanField()
+)
+#: Decisions that say what became of a call whose outcome was unknown.
+_KINDS_AFTER_INTERRUPTION: Final = frozenset(
+    {
+        DecisionKind.CONFIRM_LANDED,
+        DecisionKind.MARK_FAILED,
+        DecisionKind.APPROVE_RERUN,
+        DecisionKind.PROBE_LANDED,
+        DecisionKind.PROBE_NOT_LANDED,
+    }
 )
 
 
@@ -167,6 +179,39 @@ class CallRecord:
     def last_final_decision_kind(self) -> str | None:
         """Return the kind of the last final decision, or None without one."""
         return next((decision.kind for decision in reversed(self.rulings) if decision.final), None)
+
+    @property
+    def has_lost_its_run(self) -> bool:
+        """Return whether the run of the call was lost before the outcome was recorded."""
+        return self.reason == InterruptReason.RUN_LOST and self.interrupted_at is not None
+
+    @property
+    def decision_after_interruption(self) -> CallDecision | None:
+        """Return the final decision that says what became of an interrupted call.
+
+        None without one, or if it was withdrawn. Decisions about whether the call may run are left out.
+        """
+        kinds = _KINDS_AFTER_INTERRUPTION | {DecisionKind.WITHDRAW}
+        last = next(
+            (decision for decision in reversed(self.rulings) if decision.final and decision.kind in kinds), None
+        )
+        return None if last is None or last.kind == DecisionKind.WITHDRAW else last
+
+    @property
+    def has_decision_with_late_result(self) -> bool:
+        """Return whether the decision about the interrupted call took over a result that came too late."""
+        decision = self.decision_after_interruption
+        return (
+            decision is not None
+            and decision.result is not None
+            and decision.result in {late.result for late in self.late}
+        )
+
+    @property
+    def has_decision_with_written_result(self) -> bool:
+        """Return whether the decision about the interrupted call has a result of its own."""
+        decision = self.decision_after_interruption
+        return decision is not None and bool(decision.result) and decision.result != LANDED_WITHOUT_RESULT
 
     @property
     def is_copied(self) -> bool:

@@ -108,6 +108,13 @@ class CallCard:
         return self.attempts[-1] if self.attempts else None
 
     @property
+    def attempts_with_lost_run(self) -> tuple[CallRecord, ...]:
+        """Return the attempts during which a run was lost; none for a call for which nothing ran."""
+        if self.stored_result_use is not None:
+            return ()
+        return tuple(attempt for attempt in self.attempts if attempt.has_lost_its_run)
+
+    @property
     def has_error(self) -> bool:
         """Return whether an attempt or its command failed, or was interrupted or rejected, or the tool says so."""
         if self.stored_result_use is not None:
@@ -476,9 +483,10 @@ class _ConversationBuilder:
             origin = self.origins.get(message.position)
             entry = self._build_conversation_entry(index, message, origin, shown_at)
             items += self._build_rewrite_items(index, message, origin)
-            if origin is not None and origin.run_number is not None:
-                items += self._build_handovers(run_number, origin.run_number)
-                run_number = origin.run_number
+            saved_by = _find_run_of_message(entry)
+            if saved_by is not None:
+                items += self._build_handovers(run_number, saved_by)
+                run_number = saved_by
             if entry.parts or not self.parts[index]:  # a result is displayed with its call
                 items.append(entry)
                 shown_at = entry.at
@@ -715,3 +723,15 @@ class _ConversationBuilder:
         return message_origin_versions_and_runs.load_runs_by_number(
             self.session.pk, min(numbers), None if self.newest_end else max(numbers)
         )
+
+
+def _find_run_of_message(entry: MessageEntry) -> int | None:
+    """Find the run that saved a message, else the one that first made a call of it; None if neither is known.
+
+    Frameworks save versions without a run, and their calls are logged by the run that guards them.
+    """
+    if entry.run_number is not None:
+        return entry.run_number
+    cards = (part for part in entry.parts if isinstance(part, CallCard))
+    attempts = (card.attempts[0] for card in cards if card.attempts and card.stored_result_use is None)
+    return max((attempt.run_number for attempt in attempts if attempt.run_number > FORK_RUN_NUMBER), default=None)
