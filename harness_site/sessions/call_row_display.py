@@ -201,7 +201,7 @@ def _make_call_line_builder(
             changed_lines=_format_changed_line_counts(record),
             status_shape=shape,
             status=status,
-            status_reason=session_formatting.explain_imported_call_without_result(record),
+            status_reason=session_formatting.explain_origin_of_status(record),
             error=formatting.mask_and_shorten_output_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
             logged=mark_safe(when if has_times else ""),  # noqa: S308 - escaped above
             due=render_relative_deadline(record.deadline) if record.deadline else "",

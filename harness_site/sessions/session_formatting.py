@@ -154,6 +154,13 @@ def get_call_card_shape_and_label(card: CallCard, is_running: object = False) ->
     return ("bad", gettext("Failed")) if card.result.is_error else ("ok", gettext("Completed"))
 
 
+def explain_origin_of_status(record: CallRecord) -> str:
+    """Say in a few words where the status of a call comes from, to follow it; empty if there is nothing to add."""
+    if record.has_result_of_original_only:
+        return gettext("asked before the fork, the original saved the result after it")
+    return explain_imported_call_without_result(record)
+
+
 def explain_imported_call_without_result(record: CallRecord) -> str:
     """Say in a few words why a call was discarded, to follow its status; empty if there is nothing to add."""
     is_without_result = record.is_imported and record.status == CallStatus.DISCARDED

@@ -32,7 +32,7 @@ from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
 from checkpoints.models.run import FORK_RUN_NUMBER
-from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK, FAILED_COMMANDS, is_failed_command
+from checkpoints.models.tool_calls_and_results import FAILED_COMMANDS, is_failed_command
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -41,6 +41,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,
 )
+from harness_site.sessions.selectors import calls_asked_before_fork
 
 PAGE = 30
 #: Maximum number of open calls displayed after the end of a transcript.
@@ -131,6 +132,8 @@ class CallRecord:
     is_question: bool
     #: Whether the arguments differ from those that the agent asked for, as `ToolCall.has_changed_args` tells.
     has_changed_args: bool
+    #: Whether the transcript that a fork has copied asks for the call, but has no result of it.
+    is_asked_before_fork: bool
     rulings: tuple[CallDecision, ...]
     late: tuple[LateCallResult, ...]
 
@@ -220,7 +223,18 @@ class CallRecord:
 
     @property
     def is_copied_after_fork(self) -> bool:
-        """Return whether the original of a fork made the call later, as `COPIED_CALLS_AFTER_FORK`."""
+        """Return whether only the original of a fork made the call, as `build_condition_of_calls_after_fork`."""
+        return self.is_copied_without_result and not self.is_asked_before_fork
+
+    @property
+    def has_result_of_original_only(self) -> bool:
+        """Return whether the transcript that a fork has copied asks for the call, and only the original saved its
+        result."""
+        return self.is_copied_without_result and self.is_asked_before_fork
+
+    @property
+    def is_copied_without_result(self) -> bool:
+        """Return whether the copied transcript of a fork has no result of the call, as `COPIED_CALLS_AFTER_FORK`."""
         is_unanswered = self.status == CallStatus.COMPLETED and self.answered_version is None
         return self.is_copied and is_unanswered and not self.is_imported
 
@@ -299,10 +313,18 @@ class CallPage:
 
 
 def load_session_call_page(
-    session_pk: int, filters: CallFilter, *, before: int | None = None, size: int = PAGE
+    session_pk: int,
+    filters: CallFilter,
+    *,
+    before: int | None = None,
+    size: int = PAGE,
+    may_have_copied_calls: bool = True,
 ) -> CallPage:
-    """Load calls of a session, without those that the original of a fork made after the forked version."""
-    return _load_call_page(ToolCall.objects.filter(~COPIED_CALLS_AFTER_FORK, session=session_pk), filters, before, size)
+    """Load calls of a session, without those that only the original of a fork has made."""
+    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(
+        session_pk, may_have_copied_calls=may_have_copied_calls
+    )
+    return _load_call_page(ToolCall.objects.filter(~after_fork, session=session_pk), filters, before, size)
 
 
 def load_page_of_calls_copied_after_fork(
@@ -314,14 +336,16 @@ def load_page_of_calls_copied_after_fork(
     """
     if filters.status:
         return CallPage()
-    return _load_call_page(ToolCall.objects.filter(COPIED_CALLS_AFTER_FORK, session=fork_pk), filters, before, size)
+    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(fork_pk)
+    return _load_call_page(ToolCall.objects.filter(after_fork, session=fork_pk), filters, before, size)
 
 
 def count_calls_copied_after_fork(fork_pk: int, filters: CallFilter) -> int:
     """Count the calls of all pages of `load_page_of_calls_copied_after_fork`."""
     if filters.status:
         return 0
-    return filters.filter_calls(ToolCall.objects.filter(COPIED_CALLS_AFTER_FORK, session=fork_pk)).count()
+    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(fork_pk)
+    return filters.filter_calls(ToolCall.objects.filter(after_fork, session=fork_pk)).count()
 
 
 def _load_call_page(calls: QuerySet[ToolCall], filters: CallFilter, before: int | None, size: int) -> CallPage:
@@ -468,9 +492,22 @@ def load_decisions_and_build_verified_calls(rows: list[ToolCall], *, results: bo
     if not rows:
         return ()
     decisions, late_results = _load_decisions_and_late_results_by_call(rows)
+    asked = _load_pks_of_calls_asked_before_forks(rows)
     return tuple(
-        _build_verified_call_record(call, decisions[call.pk], late_results[call.pk], results=results) for call in rows
+        _build_verified_call_record(call, decisions[call.pk], late_results[call.pk], asked, results=results)
+        for call in rows
     )
+
+
+def _load_pks_of_calls_asked_before_forks(rows: Iterable[ToolCall]) -> frozenset[int]:
+    """Load the keys of calls for `CallRecord.is_asked_before_fork`; no query without copied calls."""
+    forks = {
+        call.session_id
+        for call in rows
+        if call.is_copied and call.status == CallStatus.COMPLETED and call.answered_version is None
+    }
+    pks = (calls_asked_before_fork.load_pks_of_calls_asked_before_fork(fork_pk) for fork_pk in sorted(forks))
+    return frozenset[int]().union(*pks)
 
 
 def load_step_shift_of_copied_calls(fork: Session) -> int | None:
@@ -514,15 +551,22 @@ def build_calls_with_decisions_or_mark_unreadable(
         "A decision or late result of a call", lambda: _load_decisions_and_late_results_by_call(readable), None
     )
 
+    asked = _load_pks_of_calls_asked_before_forks(readable)
+
     def build_record(call: ToolCall) -> CallRecord:
         decisions, late_results = _load_decisions_and_late_results_by_call([call]) if loaded is None else loaded
-        return _build_verified_call_record(call, decisions[call.pk], late_results[call.pk], results=False)
+        return _build_verified_call_record(call, decisions[call.pk], late_results[call.pk], asked, results=False)
 
     return convert_rows_or_mark_unreadable(rows, build_record, "call", attrgetter("session_id"))
 
 
 def _build_verified_call_record(
-    call: ToolCall, decisions: list[Decision], late_results: list[LateResult], *, results: bool
+    call: ToolCall,
+    decisions: list[Decision],
+    late_results: list[LateResult],
+    asked_before_forks: frozenset[int],
+    *,
+    results: bool,
 ) -> CallRecord:
     row_seals.verify_rows((call, *decisions, *late_results))
     return CallRecord(
@@ -556,6 +600,7 @@ def _build_verified_call_record(
         deadline=call.deadline,
         is_question=call.is_question,
         has_changed_args=call.has_changed_args,
+        is_asked_before_fork=call.pk in asked_before_forks,
         rulings=tuple(map(_build_call_decision, decisions)),
         late=tuple(map(_build_late_call_result, late_results)),
     )

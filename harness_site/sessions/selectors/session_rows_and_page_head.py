@@ -30,7 +30,7 @@ from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, Session, ToolCall, Workflow
 from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.session import deserialize_labels
-from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK, IS_QUESTION
+from checkpoints.models.tool_calls_and_results import IS_QUESTION
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import SessionFacets, list_recent_agents_and_labels
 from checkpoints.sessions.display_status import (
@@ -55,6 +55,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 )
 from harness_site.search.copied_tokens_and_cost_of_forks import CopiedAmounts, load_copied_amounts_by_fork
 from harness_site.sessions.selectors import (
+    calls_asked_before_fork,
     fork_list_and_preview,
     requests_from_other_agents,
     session_history,
@@ -201,10 +202,11 @@ class SessionHead:
         return self.row.is_fork and self.runs <= FORK_RUN_NUMBER
 
     def count_copied_calls_after_fork_version(self) -> int:
-        """Count the completed calls of a fork that its original made after the forked version, in one query."""
+        """Count the completed calls of a fork that only its original has made, after the forked version."""
         if not self.may_have_copied_calls:
             return 0
-        return ToolCall.objects.filter(COPIED_CALLS_AFTER_FORK, session=self.row.pk).count()
+        after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(self.row.pk)
+        return ToolCall.objects.filter(after_fork, session=self.row.pk).count()
 
 
 @dataclass(frozen=True, slots=True)

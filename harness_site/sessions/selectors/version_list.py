@@ -12,10 +12,9 @@ from django.db.models import BooleanField, Case, Count, Q, QuerySet, When
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.token_counts import TokenCounts
 from checkpoints.models import Checkpoint, Segment, ToolCall
-from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK
 from harness_site.sessions import plan_steps_and_changes
 from harness_site.sessions.plan_steps_and_changes import StepChange, StepChangeKind
-from harness_site.sessions.selectors import message_windows
+from harness_site.sessions.selectors import calls_asked_before_fork, message_windows
 from harness_site.sessions.selectors.message_windows import SegmentRange, count_shared_messages
 from harness_site.sessions.selectors.version_lookup import (
     Version,
@@ -67,15 +66,20 @@ class VersionPage:
     before: int | None
 
 
-def load_version_page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> VersionPage:
-    """Load a page of versions, which starts before the version `before`. Raises `IntegrityError`."""
+def load_version_page(
+    session_pk: int, *, before: int | None = None, size: int = PAGE, may_have_copied_calls: bool = True
+) -> VersionPage:
+    """Load a page of versions, which starts before the version `before`. Raises `IntegrityError`.
+
+    Without `may_have_copied_calls`, the session is known to be no fork.
+    """
     checkpoints = query_versions(session_pk)
     if before is not None:
         checkpoints = checkpoints.filter(version__lt=before)
     versions = [build_verified_version(row) for row in checkpoints.order_by("-version")[: size + 1]]
     tree = _load_segment_tree(session_pk)
     pairs = list(zip(versions, [*versions[1:], None], strict=False))[:size]
-    counts = _count_calls_by_version_and_tool(session_pk, pairs)
+    counts = _count_calls_by_version_and_tool(session_pk, pairs, may_have_copied_calls=may_have_copied_calls)
     rows = [_build_version_row(version, previous, tree, counts[version.version]) for version, previous in pairs]
     rows = _mark_continued_answers(rows, tree)
     return VersionPage(tuple(rows), rows[-1].version.version if len(versions) > size else None)
@@ -90,7 +94,7 @@ class _CallCounts:
 
 
 def _count_calls_by_version_and_tool(
-    session_pk: int, pairs: Sequence[tuple[Version, Version | None]]
+    session_pk: int, pairs: Sequence[tuple[Version, Version | None]], *, may_have_copied_calls: bool
 ) -> dict[int, _CallCounts]:
     """Count in the database the calls of each tool logged at each version, or after its predecessor.
 
@@ -103,7 +107,10 @@ def _count_calls_by_version_and_tool(
         )
         for version, previous in pairs
     }
-    is_after_fork = Case(When(COPIED_CALLS_AFTER_FORK, then=True), default=False, output_field=BooleanField())
+    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(
+        session_pk, may_have_copied_calls=may_have_copied_calls
+    )
+    is_after_fork = Case(When(after_fork, then=True), default=False, output_field=BooleanField())
     calls: QuerySet[Any, Any] = ToolCall.objects.filter(session=session_pk).order_by()
     calls = calls.annotate(is_after_fork=is_after_fork).values("tool", "is_after_fork")
     rows = list(calls.annotate(**counts)) if counts else []

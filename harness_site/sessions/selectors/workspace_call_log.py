@@ -17,13 +17,13 @@ from django.db.models import F, QuerySet
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.models import Session, ToolCall
-from checkpoints.models.tool_calls_and_results import COPIED_CALLS, COPIED_CALLS_AFTER_FORK
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.hourly_call_and_decision_sums import COUNTED_INTERRUPTIONS
 from harness_site.search.passage_search import FoundCalls
-from harness_site.sessions.selectors import call_records
+from harness_site.sessions.selectors import call_records, calls_asked_before_fork
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
 
 LOOKED_AT = 10_000
@@ -204,7 +204,7 @@ def _filter_calls_by_session_or_workspace_and_times(workspace_pk: int, wanted: C
         return ToolCall.objects.none()
     calls = _select_calls_and_copies_newest_first() if wanted.with_copied else select_calls_newest_first()
     if wanted.with_copied and wanted.calls.status:
-        calls = calls.filter(~COPIED_CALLS_AFTER_FORK)
+        calls = calls.filter(~calls_asked_before_fork.build_condition_of_calls_after_fork(wanted.session_pk))
     return _filter_calls_by_times(calls.filter(session=wanted.session_pk), wanted.times)
 
 

@@ -88,7 +88,12 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     group_size = timeframe_contents.choose_call_group_size_or_none(head, since, until)
     frame = (
         timeframe_contents.load_timeframe(
-            pk, has_pauses=head.has_pauses, since=since, until=until, group_size=group_size
+            pk,
+            has_pauses=head.has_pauses,
+            since=since,
+            until=until,
+            group_size=group_size,
+            has_copied_calls=head.may_have_copied_calls,
         )
         if head.row.has_times
         else None

@@ -13,11 +13,12 @@ from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.shell_command_exit_codes import is_shell_command_tool
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK, is_failed_command
+from checkpoints.models.tool_calls_and_results import is_failed_command
 from harness_site.core.shell_commands_in_call_arguments import (
     get_command_without_shell_wrapper_or_empty,
     get_working_directory_or_empty,
 )
+from harness_site.sessions.selectors import calls_asked_before_fork
 from harness_site.sessions.tool_views import (
     file_change_parsing,
     file_edits,
@@ -111,15 +112,18 @@ class TouchedFiles:
     is_complete: bool
 
 
-def load_touched_files(session_pk: int, directory: str) -> TouchedFiles:
-    """Load the files from the logged calls of a session, in two queries.
+def load_touched_files(session_pk: int, directory: str, *, may_have_copied_calls: bool = True) -> TouchedFiles:
+    """Load the files from the logged calls of a session, in two queries, and more if it `may_have_copied_calls`.
 
     Relative paths count from the directory of their call, and that one from `directory`, which is empty if unknown.
     """
     calls = ToolCall.objects.filter(session=session_pk)
     tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _may_tool_touch_files(name)]
     columns = "pk", "tool", "issued_at", "args", "status", "exit_code", "step", "supersedes"
-    is_after_fork = Case(When(COPIED_CALLS_AFTER_FORK, then=True), default=False, output_field=BooleanField())
+    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(
+        session_pk, may_have_copied_calls=may_have_copied_calls
+    )
+    is_after_fork = Case(When(after_fork, then=True), default=False, output_field=BooleanField())
     rows = calls.filter(tool__in=tools).order_by("pk").values_list(*columns, is_after_fork)[: MAX_CALLS + 1]
     files: dict[str, TouchedFile] = {}
     files_after_fork: dict[str, TouchedFile] = {}

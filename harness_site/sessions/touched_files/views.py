@@ -93,7 +93,9 @@ def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
     """Show every file that the calls of a session touched; with `file`, the net change of one of them completely."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     folders = read_session_environment(head.stored).folders
-    touched = touched_files.load_touched_files(pk, folders[0] if len(folders) == 1 else "")
+    touched = touched_files.load_touched_files(
+        pk, folders[0] if len(folders) == 1 else "", may_have_copied_calls=head.may_have_copied_calls
+    )
     wanted = parse_number_parameter_or_none(request, "file")
     budget = _CharacterBudget(_MAX_COMPARED_CHARS)
     search = request.GET.get("path", "")[:_MAX_SEARCH_LENGTH].strip()

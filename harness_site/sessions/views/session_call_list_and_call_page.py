@@ -57,7 +57,13 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     before = parse_number_parameter_or_none(request, "before")
     original_before = parse_number_parameter_or_none(request, "original_before") if head.may_have_copied_calls else None
     # Each of the two lists of a fork has pages of its own; the first page has the beginning of both.
-    own = CallPage() if original_before else call_records.load_session_call_page(pk, filters, before=before)
+    own = (
+        CallPage()
+        if original_before
+        else call_records.load_session_call_page(
+            pk, filters, before=before, may_have_copied_calls=head.may_have_copied_calls
+        )
+    )
     after_fork = (
         call_records.load_page_of_calls_copied_after_fork(pk, filters, before=original_before)
         if head.may_have_copied_calls and before is None

@@ -46,7 +46,7 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
     """List the versions. `a` and `b` are those selected on another page of the list, which keep their selection."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     before = parse_number_parameter_or_none(request, "before")
-    page = version_list.load_version_page(pk, before=before)
+    page = version_list.load_version_page(pk, before=before, may_have_copied_calls=head.may_have_copied_calls)
     texts = prompt_outline_and_version_summaries.load_summary_of_each_version(head.stored, page.rows)
     shown = [row.version.version for row in page.rows]
     selected = {

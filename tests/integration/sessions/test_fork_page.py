@@ -36,6 +36,7 @@ from tests.support.factories import (
     THEN,
     make_call,
     make_checkpoint,
+    make_message,
     make_messages,
     make_run,
     make_session,
@@ -691,3 +692,68 @@ def test_list_marks_a_fork_and_keeps_the_place_of_its_original(session: Session,
     assert words.count("1 fork ") == 1  # at the original
     assert "9aea5629a7e5-fork-v2" in words
     assert "e8db3c60-6a0e-4d6c-9d3c-9aea5629a7e5-fork-v2" not in words
+
+
+@pytest.fixture
+def fork_at_a_call(session: Session, approver: Client) -> Session:
+    """A fork whose last message asks for a call, of which the original saved the result in the next version."""
+    settled_at = THEN + timedelta(seconds=1)
+    values: dict[str, Any] = {"session": session, "status": CallStatus.COMPLETED, "settled_at": settled_at}
+    blocks = [{"kind": "tool_call", "id": name, "name": name, "args": {}} for name in ("read", "write")]
+    make_message(session=session, role="assistant", blocks=blocks)
+    make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "read", "content": "text"}])
+    for _saved in range(3):
+        make_checkpoint(session=session)
+    make_call(call_id="read", tool="read", step=2, answered_version=3, **values)
+    make_call(call_id="write", tool="write", step=3, answered_version=4, result='"done"', **values)
+    make_call(call_id="mail", tool="mail", step=4, answered_version=5, **values)
+    approver.post(path(session), {"version": 3, "session_id": "at-a-call"})
+    return Session.objects.get(session_id="at-a-call")
+
+
+def test_pages_of_a_fork_agree_which_calls_have_not_happened(fork_at_a_call: Session, approver: Client) -> None:
+    """A call that the transcript of the fork asks for stands with its own, wherever its result was saved."""
+    address = f"/sessions/{fork_at_a_call.pk}/"
+    pages = {name: approver.get(f"{address}{name}") for name in ("", "calls/", "timeline/", "versions/", "files/")}
+    words = {name: visible_text(page) for name, page in pages.items()}
+    rows = pages["calls/"].context
+    assert [line.record.call_id for line in rows["rows"]] == ["write", "read"]
+    assert [line.record.call_id for line in rows["rows_after_fork"]] == ["mail"]
+    assert all("Logged calls 2" in text for text in words.values())
+    asked = ToolCall.objects.get(session=fork_at_a_call, call_id="write")
+    assert f'id="call-{asked.pk}"' in pages[""].content.decode()
+    assert "Asked before the fork. The original saved the result after it." in words[""]
+    sentence = "asked before the fork, the original saved the result after it"
+    assert words["calls/"].count(sentence) == 1
+    assert "1 call of the original has not happened in this fork" in words["calls/"]
+    assert "1 call that the original made after this version" in words[""]
+    assert "2 logged calls: read, write" in words["versions/"]
+    assert "+1 stored result" in words["versions/"]
+    drawn = {item.call_pk for item in pages["timeline/"].context["rows"].items if item.call_pk}
+    assert drawn == {line.record.pk for line in rows["rows"]}
+    assert "1 call that only the original has made is not drawn" in words["timeline/"]
+    assert "mail" not in words["timeline/"].partition("As a list")[2]
+    assert "mail" not in words[""].partition("Open the timeline")[0]
+
+
+def test_filter_and_export_of_a_fork_have_a_call_asked_before_it(fork_at_a_call: Session, approver: Client) -> None:
+    page = approver.get(f"/sessions/{fork_at_a_call.pk}/calls/?status=completed")
+    assert [line.record.call_id for line in page.context["rows"]] == ["write", "read"]
+    for query, expected in (
+        ("", {"read": "completed", "write": "completed", "mail": "in_original"}),
+        ("?status=completed", {"read": "completed", "write": "completed"}),
+    ):
+        html = approver.get(f"/sessions/{fork_at_a_call.pk}/calls/{query}").content.decode()
+        link = re.search(r'href="(/calls/export/[^"]+)" download', html)
+        assert link is not None
+        lines = b"".join(approver.get(unescape(link[1]))).decode().splitlines()
+        assert {row["call"]: row["status"] for row in csv.DictReader(lines)} == expected
+
+
+def test_later_call_with_the_id_of_one_asked_before_the_fork_has_not_happened(
+    fork_at_a_call: Session, approver: Client
+) -> None:
+    run = Run.objects.get(session=fork_at_a_call)
+    make_call(session=fork_at_a_call, run=run, call_id="write", tool="again", step=-1, status=CallStatus.COMPLETED)
+    rows = approver.get(f"/sessions/{fork_at_a_call.pk}/calls/").context
+    assert [line.record.tool for line in rows["rows_after_fork"]] == ["again", "mail"]

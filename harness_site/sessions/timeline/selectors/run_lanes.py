@@ -37,6 +37,7 @@ from checkpoints.models.segment_and_message import PROMPT_ROLES
 from checkpoints.models.tool_calls_and_results import is_failed_command
 from checkpoints.versions.save_cadence import ENDING_PHASES
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
+from harness_site.sessions.selectors import calls_asked_before_fork
 from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts, build_run_facts
 from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
@@ -166,7 +167,8 @@ class Timeline:
 def load_timeline_of_newest_runs(session_pk: int, run_events: RunEvents | None = None) -> Timeline:
     """Load the newest runs of a session with their calls and versions.
 
-    At most five queries, and one more without `run_events`.
+    Calls that only the original of a fork has made are left out. At most five queries, one more without `run_events`,
+    and five more for a fork.
     """
     run_events = (
         takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(session_pk)
@@ -176,7 +178,9 @@ def load_timeline_of_newest_runs(session_pk: int, run_events: RunEvents | None =
     runs = list(_query_newest_runs(session_pk))
     lanes = {convert_run_key_to_text(run): build_empty_run_lane(run, run_events) for run in runs[:LANES][::-1]}
     pks = [run.pk for run in runs[:LANES]]
-    calls = list(_query_calls_of_runs(session_pk, pks))
+    has_copies = any(lane.copied_from is not None for lane in lanes.values())
+    left_out = calls_asked_before_fork.build_condition_of_calls_after_fork(session_pk) if has_copies else None
+    calls = list(_query_calls_of_runs(session_pk, pks, left_out))
     marks = list(_query_versions_of_runs(session_pk, pks))
     for run, mark in iterate_runs_and_version_marks(reversed(marks[:MARKS])):
         lanes[str(run)].marks.append(mark)
@@ -200,8 +204,9 @@ def _query_newest_runs(session: int) -> QuerySet[Run]:
     return select_lane_runs_newest_first().filter(session=session)[: LANES + 1]
 
 
-def _query_calls_of_runs(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
-    return select_call_rows_newest_first().filter(session=session, run__in=runs)[: CALLS + 1]
+def _query_calls_of_runs(session: int, runs: list[UUID], left_out: Q | None) -> QuerySet[ToolCall, tuple[Any, ...]]:
+    calls = select_call_rows_newest_first().filter(session=session, run__in=runs)
+    return (calls if left_out is None else calls.filter(~left_out))[: CALLS + 1]
 
 
 def _query_versions_of_runs(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[Any, ...]]:

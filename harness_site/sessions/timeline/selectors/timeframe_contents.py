@@ -10,11 +10,13 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
+from django.db.models import Q
+
 from checkpoints.db import clock
 from checkpoints.enums import HOOK_KINDS, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds, fill_open_range_ends
-from harness_site.sessions.selectors import stored_results_given_again
+from harness_site.sessions.selectors import calls_asked_before_fork, stored_results_given_again
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.stored_results_given_again import LoggedCall
 from harness_site.sessions.timeline.selectors import (
@@ -177,17 +179,22 @@ def load_timeframe(
     since: datetime | None = None,
     until: datetime | None = None,
     group_size: CallGroupSize | None = None,
+    has_copied_calls: bool = False,
 ) -> Timeframe | None:
     """Load a timeframe in at most ten queries; None if it is empty.
 
-    Without `has_pauses`, the session has never waited for other agents, so no waits are read.
+    Without `has_pauses`, the session has never waited for other agents, so no waits are read. With `has_copied_calls`,
+    calls that only the original of a fork has made are left out, which takes at most five queries more.
     """
     span = _TimeSpan(since, until)
     decisions = [
         _DecisionRow(*row) for row in reversed(list(timeline_queries.query_newest_decisions(session_pk, most=LIMIT)))
     ]
     decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
-    calls, earlier_calls = _load_call_rows_and_start_if_truncated(session_pk, span, group_size, decisions_by_call)
+    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(session_pk) if has_copied_calls else None
+    calls, earlier_calls = _load_call_rows_and_start_if_truncated(
+        session_pk, span, group_size, decisions_by_call, after_fork
+    )
     pauses = list(timeline_queries.query_newest_pauses(session_pk, most=LIMIT)) if has_pauses else []
     peer_query = timeline_queries.query_agent_calls_in_time(session_pk, since, until, most=LIMIT + 1) if pauses else ()
     peer_rows, earlier_peer_calls = _load_newest_rows_and_start_if_truncated(peer_query, begin=3)
@@ -323,17 +330,23 @@ def _choose_kind_of_turn(kind: str, contents: TurnContents, logged: Set[str] | N
 
 
 def _load_call_rows_and_start_if_truncated(
-    session_pk: int, span: _TimeSpan, group_size: CallGroupSize | None, decided: Collection[int]
+    session_pk: int,
+    span: _TimeSpan,
+    group_size: CallGroupSize | None,
+    decided: Collection[int],
+    left_out: Q | None,
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return rows of `LoggedCallRow`, oldest first, and the start of the oldest if there are more."""
     if group_size is not None:
         groups = timeline_queries.query_calls_in_time_grouping_short_ones(
-            session_pk, span.since, span.until, group_size, decided, most=LIMIT + 1
+            session_pk, span.since, span.until, group_size, decided, most=LIMIT + 1, left_out=left_out
         )
         rows, cut = _load_newest_rows_and_start_if_truncated(groups, begin=4)
         if sum(row[-1] for row in rows) > SINGLE_CALLS:
             return rows, cut
-    calls = timeline_queries.query_newest_calls_in_time(session_pk, span.since, span.until, most=LIMIT + 1)
+    calls = timeline_queries.query_newest_calls_in_time(
+        session_pk, span.since, span.until, most=LIMIT + 1, left_out=left_out
+    )
     return _load_newest_rows_and_start_if_truncated(calls, begin=4)
 
 

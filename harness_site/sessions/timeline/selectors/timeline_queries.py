@@ -37,10 +37,11 @@ def build_saved_between_condition(since: datetime | None, until: datetime | None
 
 
 def query_newest_calls_in_time(
-    session: int, since: datetime | None, until: datetime | None, *, most: int
+    session: int, since: datetime | None, until: datetime | None, *, most: int, left_out: Q | None = None
 ) -> QuerySet[ToolCall, tuple[Any, ...]]:
     overlap = _build_overlap_condition(since, until, "issued_at", "settled_at")
-    return run_lanes.select_call_rows_newest_first().filter(overlap, session=session)[:most]
+    calls = run_lanes.select_call_rows_newest_first().filter(overlap, session=session)
+    return (calls if left_out is None else calls.filter(~left_out))[:most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ def query_calls_in_time_grouping_short_ones(
     decided: Collection[int],
     *,
     most: int,
+    left_out: Q | None = None,
 ) -> QuerySet[ToolCall, tuple[Any, ...]]:
     """Query the columns of `LoggedCallRow`, with short completed calls in groups, those that begin last first.
 
@@ -76,6 +78,8 @@ def query_calls_in_time_grouping_short_ones(
     has_succeeded = Q(status=CallStatus.COMPLETED, interrupted_at=None) & (Q(exit_code=None) | Q(exit_code=0))
     is_grouped = has_succeeded & Q(took__lt=size.microseconds) & ~Q(pk__in=decided)
     calls = ToolCall.objects.filter(_build_overlap_condition(since, until, "issued_at", "settled_at"), session=session)
+    if left_out is not None:
+        calls = calls.filter(~left_out)
     groups = (
         calls.alias(took=Instant("settled_at") - Instant("issued_at"))
         .annotate(
