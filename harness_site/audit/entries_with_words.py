@@ -8,18 +8,24 @@ it finds is compared again as the reader sees it, so that nobody finds what is m
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
+from html import unescape
 from operator import and_, or_
 from typing import Any, Final
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.utils import translation
+from django.utils.html import strip_tags
+from django.utils.translation import gettext
 
+from checkpoints.db.decompressed_text_sql import StoredSize
 from checkpoints.enums import ActorKind, AuditKind
-from checkpoints.models import AuditEvent, Decision
+from checkpoints.models import AuditEvent, Decision, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.accounts.models import Invitation
@@ -32,11 +38,19 @@ from harness_site.audit.audit_trail_query import (
     parse_event_details,
     query_filtered_events,
 )
-from harness_site.audit.calls_of_audit_entries import TIME_UNTIL_ENTRY
-from harness_site.audit.folded_entry_pages import Routine
-from harness_site.audit.invitations_of_audit_entries import INVITATION_KINDS
+from harness_site.audit.calls_of_audit_entries import TIME_UNTIL_ENTRY, load_calls_of_unfolded_entries
+from harness_site.audit.event_sentences import build_entry_sentence, list_kinds_with_word_in_sentence
+from harness_site.audit.folded_entry_pages import EntryRow, Routine
+from harness_site.audit.format_event_details_and_actors import (
+    list_beginnings_of_actors_with_word,
+    list_machines_with_word_in_name,
+    list_values_with_word_in_label,
+)
+from harness_site.audit.invitations_of_audit_entries import INVITATION_KINDS, load_invitations_of_entries
+from harness_site.core.call_sentences import list_texts_of_default_sentences
 from harness_site.core.masking.masker import MASK, use_masking_rules_with_extra_values
 from harness_site.core.masking.secret_values_in_call_arguments import load_known_secrets_of_sessions
+from harness_site.core.money_amounts_in_call_arguments import GROUPED_NUMBER, list_readings_of_number
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 #: Number of entries of the trail, whatever the other filters, among which one page searches.
@@ -45,6 +59,20 @@ SEARCHED_ENTRIES: Final = 10_000
 _MAX_COMPARED: Final = 2_000
 #: Most words of a search; further ones are left out.
 MOST_WORDS: Final = 8
+#: A phrase in quotation marks, or a word.
+_TERM: Final = re.compile(r"(?<!\S)[\"“„]([^\"“”„]*[^\"“”„\s][^\"“”„]*)[\"“”](?!\S)|(\S+)")
+#: Punctuation beside a word, which a sentence may have between a text of its own and a name.
+_PUNCTUATION: Final = ".,:;()!?…\"'“”„‘’‚"
+#: A time or a date, which a sentence has in the time zone of the reader.
+_TIME_OR_DATE: Final = re.compile(r"\d:\d|\d{4}-\d\d|^utc$")
+#: Largest size in bytes of arguments that the database searches. Calls with larger ones are compared afterwards.
+_MAX_ARGUMENT_BYTES: Final = 20_000
+#: Details of an entry that is about a call.
+_HAS_CALL: Final = Q(details__contains='"call_id":')
+#: Kinds of entries that are about the text of a comment. The note of a hand-over is one.
+_COMMENT_KINDS: Final = frozenset({AuditKind.COMMENTED, AuditKind.HANDED_OVER})
+#: Time in which a hand-over follows the comment that is its note: one request writes both.
+_TIME_FROM_NOTE_TO_HANDOVER: Final = timedelta(seconds=10)
 #: Largest number of entries that are read at once.
 _CHUNK: Final = 1_000
 #: Largest number of invitations whose notes are searched: the newest.
@@ -54,8 +82,13 @@ _DISORDER: Final = timedelta(hours=1)
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Split a text into the words of a search, in folded case."""
-    return tuple(dict.fromkeys(text.replace("\0", "").casefold().split()))[:MOST_WORDS]
+    """Split a text into the words and the phrases in quotation marks of a search, in folded case."""
+    parts = (_normalize_spaces(phrase or word) for phrase, word in _TERM.findall(text.replace("\0", "")))
+    return tuple(dict.fromkeys(part for part in parts if part))[:MOST_WORDS]
+
+
+def _normalize_spaces(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +115,8 @@ class WordSearch:
     hides: frozenset[Routine] = frozenset()
     before: int | None = None
     reached_at: datetime | None = None
+    #: Language of the reader. An export is written after the request has left it.
+    language: str = field(default_factory=lambda: translation.get_language() or "en")
 
     def iterate_entries(self, *, before: int | None, oldest: int, first_batch: int, limit: int) -> Iterator[AuditEntry]:
         """Iterate over the matching entries among `SEARCHED_ENTRIES`, newest first.
@@ -121,13 +156,13 @@ class WordSearch:
             before = window.oldest
 
     def _build_found_entries(self, batch: Sequence[AuditEvent]) -> list[AuditEntry]:
-        events = _filter_visible_events(self.workspace_pk, batch, split_words(self.wanted.words))
-        entries = load_seals_and_build_entries(self.workspace_pk, events)
-        return [entry for entry in entries if isinstance(entry, AuditEntry)]
+        with translation.override(self.language):
+            return _find_visible_entries(self.workspace_pk, list(batch), split_words(self.wanted.words))
 
     def _iterate_batches(self, window: _Window, first_batch: int) -> Iterator[Sequence[AuditEvent]]:
         """Iterate over the events of a window that may be found, each batch twice as large as the one before."""
-        condition = _build_condition_of_words(self.workspace_pk, split_words(self.wanted.words), window)
+        with translation.override(self.language):
+            condition = _build_condition_of_words(self.workspace_pk, split_words(self.wanted.words), window)
         events = query_filtered_events(self.workspace_pk, self.wanted).filter(condition, pk__gte=window.oldest)
         if Routine.PAGE_VIEW in self.hides:
             events = events.exclude(kind__in=sorted(PAGE_VIEWS))
@@ -184,27 +219,91 @@ def _skip_entries_after_period(workspace_pk: int, wanted: AuditFilter, before: i
     return high if before is None else min(before, high)
 
 
-def _build_condition_of_words(workspace_pk: int, words: Sequence[str], window: _Window) -> Q:
-    return reduce(and_, (_build_condition_of_word(workspace_pk, word, window) for word in words), Q())
+def _build_condition_of_words(workspace_pk: int, terms: Sequence[str], window: _Window) -> Q:
+    """Select the entries that may have all words of the terms. Their order in a phrase is compared afterwards."""
+    words = list(dict.fromkeys(word.strip(_PUNCTUATION) or word for term in terms for word in term.split()))
+    return reduce(and_, (_build_condition_of_word(workspace_pk, word, window) for word in words[:MOST_WORDS]), Q())
 
 
 def _build_condition_of_word(workspace_pk: int, word: str, window: _Window) -> Q:
-    """Select the entries that may have a word: in their actor, details or session, or in the reason of their decision
-    or the note of their invitation."""
+    """Select the entries that may have a word: in their actor, details, session or sentence, in the reason of their
+    decision, or in the note of their invitation or hand-over."""
     reasons = Decision.objects.filter(_contains("reason", word), session=OuterRef("session"))
     if window.reached_at is not None:
         reasons = reasons.filter(created_at__gt=window.reached_at - _DISORDER)
     notes = Invitation.objects.filter(_contains("note", word) | _contains("email", word), workspace=workspace_pk)
     invitations = list(notes.order_by("-pk").values_list("pk", flat=True)[:_MAX_INVITATIONS])
     about_invitation = reduce(or_, (Q(details__contains=f'"invitation":{pk}') for pk in invitations), Q(pk__in=()))
+    calls = _query_calls_of_window(workspace_pk, window)
+    commented = calls.filter(_contains("comments__text", word)).values("session")
     return (
         _contains("actor", word)
-        | _contains("details", json.dumps(word, ensure_ascii=False)[1:-1])
+        | _contains("details", _escape_as_json(word))
         | _contains("session__session_id", word)
         | _contains("session__title", word)
         | (Q(kind=AuditKind.DECIDED) & Q(Exists(reasons)))
         | (Q(kind__in=sorted(INVITATION_KINDS)) & about_invitation)
+        | (Q(kind__in=sorted(_COMMENT_KINDS)) & Q(session__in=commented))
+        | _build_condition_of_word_in_sentence(word)
+        | _build_condition_of_word_in_call(word, calls)
     )
+
+
+def _build_condition_of_word_in_sentence(word: str) -> Q:
+    """Select the entries whose sentence may have a word in the language of the reader besides names."""
+    found = Q(pk__in=())
+    for entries in list_kinds_with_word_in_sentence(word):
+        found |= (
+            Q(kind=entries.kind, details__contains=entries.in_details) if entries.in_details else Q(kind=entries.kind)
+        )
+    for value in sorted(list_values_with_word_in_label(word)):
+        found |= Q(details__contains=value)
+    for beginning in sorted(list_beginnings_of_actors_with_word(word)):
+        found |= Q(actor__startswith=beginning)
+    if word in gettext("(API token)").casefold():
+        found |= Q(actor_kind=ActorKind.TOKEN)
+    if word in gettext("a deleted session").casefold():
+        found |= Q(session=None)
+    return found | Q(actor__in=sorted(list_machines_with_word_in_name(word)))
+
+
+def _query_calls_of_window(workspace_pk: int, window: _Window) -> QuerySet[ToolCall]:
+    """Query the calls of the sessions that entries of a window are about."""
+    events = AuditEvent.objects.filter(_HAS_CALL, workspace=workspace_pk, pk__gte=window.oldest)
+    if window.before is not None:
+        events = events.filter(pk__lt=window.before)
+    return ToolCall.objects.filter(workspace=workspace_pk, session__in=events.values("session"))
+
+
+def _build_condition_of_word_in_call(word: str, calls: QuerySet[ToolCall]) -> Q:
+    """Select the entries about a call of a session in which one may have a word in its sentence.
+
+    The arguments before an edit are stored elsewhere, so an edited call may have any word.
+    """
+    if _TIME_OR_DATE.search(word) or any(word in text.casefold() for text in list_texts_of_default_sentences()):
+        return _HAS_CALL
+    may_have = Q(asked_args_digest__gt="") | Q(size__gt=_MAX_ARGUMENT_BYTES)
+    for text in sorted(_list_stored_forms(word)):
+        may_have |= _contains("sentence", text) | _contains("tool", text) | _contains("args", _escape_as_json(text))
+    return _HAS_CALL & Q(session__in=calls.alias(size=StoredSize("args")).filter(may_have).values("session"))
+
+
+def _list_stored_forms(word: str) -> set[str]:
+    """List what the stored arguments may have of a word: of a number, its digits without separators."""
+    number = GROUPED_NUMBER.search(word)
+    if number is None:
+        return {word}
+    *thousands, last = re.split(r"\D", number[0])
+    forms = {word, "".join([*thousands, last])}
+    if thousands:
+        forms.add(".".join([*thousands, last]))
+    if len(thousands) > 1 or (thousands and len(last) != 3):
+        forms.add("".join(thousands))
+    return forms
+
+
+def _escape_as_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _contains(column: str, word: str) -> Q:
@@ -213,23 +312,35 @@ def _contains(column: str, word: str) -> Q:
     return reduce(or_, (Q(**{f"{column}__icontains": case}) for case in sorted(cases)))
 
 
-def _filter_visible_events(workspace_pk: int, events: Sequence[AuditEvent], words: Sequence[str]) -> list[AuditEvent]:
-    """Return the events in whose visible text each word occurs. At most five queries."""
-    reasons = _load_reasons_of_decisions(events)
-    notes = _load_notes_of_invitations(workspace_pk, events)
+def _find_visible_entries(workspace_pk: int, events: list[AuditEvent], terms: Sequence[str]) -> list[AuditEntry]:
+    """Return the entries in whose visible text each term occurs. A fixed number of queries."""
+    built = load_seals_and_build_entries(workspace_pk, events)
+    entries = {entry.pk: entry for entry in built if isinstance(entry, AuditEntry)}
+    loaded = [
+        _load_reasons_of_decisions(events),
+        _load_notes_of_invitations(workspace_pk, events),
+        _load_comments(workspace_pk, [entry for entry in entries.values() if entry.kind in _COMMENT_KINDS]),
+    ]
     texts = {
-        event.pk: [*_iterate_own_texts(event), *reasons.get(event.pk, ()), *notes.get(event.pk, ())] for event in events
+        event.pk: [*_iterate_own_texts(event), *(text for found in loaded for text in found.get(event.pk, ()))]
+        for event in events
     }
-    # Masking takes time and only removes text.
-    candidates = [event for event in events if _has_all_words(texts[event.pk], words)]
-    secrets = load_known_secrets_of_sessions({event.session_id for event in candidates if event.session_id is not None})
+    # Masking takes time and only removes text; sentences are masked when they are built.
+    without_sentence = {pk for pk in entries if _has_all_terms(texts[pk], terms)}
+    rows = [EntryRow((entry,)) for pk, entry in entries.items() if pk not in without_sentence]
+    calls = load_calls_of_unfolded_entries(workspace_pk, rows)
+    invitations = load_invitations_of_entries(workspace_pk, rows)
+    secrets = load_known_secrets_of_sessions({entry.session_pk for entry in entries.values() if entry.session_pk})
     found = []
-    for event in candidates:
-        with use_masking_rules_with_extra_values(secrets.get(event.session_id or 0, ())):
-            texts_with_words = (text for text in texts[event.pk] if any(word in text.casefold() for word in words))
-            visible = [mask_and_reveal_hidden(text).replace(MASK, "\n") for text in texts_with_words]
-        if _has_all_words(visible, words):
-            found.append(event)
+    for pk, entry in entries.items():
+        with use_masking_rules_with_extra_values(secrets.get(entry.session_pk or 0, ())):
+            candidates = [text for text in texts[pk] if any(_has_term(_normalize_spaces(text), term) for term in terms)]
+            visible = [mask_and_reveal_hidden(text) for text in candidates]
+            if not _has_all_terms(visible, terms):
+                sentence = build_entry_sentence(entry, calls.get(pk), invitations.get(pk))
+                visible.append(unescape(strip_tags(sentence)))
+        if _has_all_terms(visible, terms):
+            found.append(entry)
     return found
 
 
@@ -284,6 +395,29 @@ def _load_notes_of_invitations(workspace_pk: int, events: Iterable[AuditEvent]) 
     }
 
 
+def _load_comments(workspace_pk: int, entries: Sequence[AuditEntry]) -> dict[int, list[str]]:
+    """Map the key of each entry of a comment to its text, and of a hand-over to its note, which is a comment too."""
+    if not entries:
+        return {}
+    rows = ToolCall.objects.filter(
+        workspace=workspace_pk,
+        session__in={entry.session_pk for entry in entries},
+        comments__created_at__gt=min(entry.at for entry in entries) - TIME_UNTIL_ENTRY,
+        comments__created_at__lte=max(entry.at for entry in entries),
+    ).order_by("comments__created_at", "comments__pk")
+    columns = "comments__created_at", "comments__text", "session", "call_id", "step", "comments__author"
+    written: defaultdict[tuple[Any, ...], list[tuple[datetime, str]]] = defaultdict(list)
+    for created_at, text, *about in rows.values_list(*columns):
+        written[tuple(about)].append((created_at, text))
+    found = {}
+    for entry in entries:
+        about = entry.session_pk, entry.details.get("call_id"), entry.details.get("step"), entry.actor
+        longest = TIME_UNTIL_ENTRY if entry.kind == AuditKind.COMMENTED else _TIME_FROM_NOTE_TO_HANDOVER
+        before = [text for at, text in written.get(about, ()) if timedelta() <= entry.at - at < longest]
+        found[entry.pk] = before[-1:]
+    return found
+
+
 def _iterate_values(value: Any) -> Iterator[str]:
     """Yield the values of details. Their names are no data."""
     if isinstance(value, dict | list):
@@ -293,6 +427,17 @@ def _iterate_values(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _has_all_words(texts: Iterable[str], words: Sequence[str]) -> bool:
-    text = "\n".join(texts).casefold()
-    return all(word in text for word in words)
+def _has_all_terms(texts: Iterable[str], terms: Sequence[str]) -> bool:
+    """Return whether each term occurs in one of the texts, and not across what is masked."""
+    text = "\n".join(_normalize_spaces(part) for text in texts for part in text.split(MASK))
+    return all(_has_term(text, term) for term in terms)
+
+
+def _has_term(text: str, term: str) -> bool:
+    """Return whether a text has a term; a number in whatever way its thousands are separated."""
+    if term in text:
+        return True
+    if not GROUPED_NUMBER.fullmatch(term):
+        return False
+    wanted = list_readings_of_number(term)
+    return any(not wanted.isdisjoint(list_readings_of_number(number)) for number in GROUPED_NUMBER.findall(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from string import Formatter
 from typing import Any, Final
@@ -22,6 +23,7 @@ from checkpoints.enums import (
     InterruptReason,
     SessionStatus,
 )
+from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.models import Invitation
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.calls_of_audit_entries import AuditedCall
@@ -286,6 +288,44 @@ def build_sentence_of_folded_entries(
         _OTHER_KIND_IN_SEVERAL_SESSIONS,
     )
     return _fill_first_complete_sentence(entry, map(str, sentences), number=format_number(len(sessions)))
+
+
+@dataclass(frozen=True, slots=True)
+class KindOfEntries:
+    """Entries of one kind, of which the stored details have a text; empty for all of them."""
+
+    kind: str
+    in_details: str = ""
+
+
+def list_kinds_with_word_in_sentence(word: str) -> list[KindOfEntries]:
+    """List the entries of which a sentence may have a word besides names, in the current language.
+
+    The word is in folded case. What a sentence says of a call, a session or an actor is not searched.
+    """
+    other_kinds = {kind: (_OTHER_KIND_IN_SESSION,) for kind in AuditKind if kind not in _SENTENCES}
+    sentences: list[tuple[KindOfEntries, Iterable[Promise]]] = [
+        *((KindOfEntries(kind), named) for kind, named in (_SENTENCES | other_kinds).items()),
+        *((KindOfEntries(kind), [sentence]) for kind, sentence in _ABOUT_QUESTION.items()),
+        (KindOfEntries(AuditKind.SESSION_FINISHED, InterruptReason.NO_RESULT), _ENDED_WITHOUT_RESULT[:1]),
+        *((KindOfEntries(AuditKind.SESSION_FINISHED, status), pair[:1]) for status, pair in _ENDED_OTHERWISE.items()),
+        (KindOfEntries(AuditKind.SESSION_IMPORTED), _IMPORTED[:1]),
+        (KindOfEntries(AuditKind.EXPORTED), [_EXPORTED_LIST]),
+        (KindOfEntries(AuditKind.DECIDED, "args_restored"), [_RESTORED]),
+        (KindOfEntries(AuditKind.DECIDED, f'"{DecisionKind.EDIT}"'), [_CHANGED]),
+        (KindOfEntries(AuditKind.DECIDED, f'"{DecisionKind.WITHDRAW}"'), [_WITHDREW]),
+    ]
+    labels = [KindOfEntries(kind) for kind in other_kinds if word in translate_label(kind).casefold()]
+    return labels + [
+        entries
+        for entries, named in sentences
+        if any(word in _get_text_without_placeholders(str(sentence)) for sentence in named)
+    ]
+
+
+@lru_cache(maxsize=500)
+def _get_text_without_placeholders(sentence: str) -> str:
+    return "\n".join(text for text, _name, _format, _conversion in Formatter().parse(sentence)).casefold()
 
 
 def build_entry_sentence(

@@ -188,6 +188,32 @@ def _find_words_for_hook_or_machine(name: str, kind: str) -> str | None:
     return None
 
 
+def list_values_with_word_in_label(word: str) -> frozenset[str]:
+    """List the values of details whose label in the current language has a word, which is in folded case."""
+    labels: list[tuple[str, object]] = [
+        (value, label)
+        for named in (status_and_decision_labels.STATES, status_and_decision_labels.QUESTION_ANSWERS)
+        for value, (_shape, label) in named.items()
+    ]
+    for words in (_PAGES, _EXPORT_FORMATS, _EXPORTED, _METHODS):
+        labels += words.items()
+    labels += [(role.value, translate_label(role)) for role in Role]
+    labels += [(scope.value, scope.label) for scope in FactorScope]
+    labels += [(reason.value, translate_label(reason)) for reason in InterruptReason]
+    return frozenset(value for value, label in labels if word in str(label).casefold())
+
+
+def list_machines_with_word_in_name(word: str) -> frozenset[str]:
+    """List the recorded names of machines whose name in the current language has a word, which is in folded case."""
+    return frozenset(name for name, words in _MACHINES.items() if word in str(words).casefold())
+
+
+def list_beginnings_of_actors_with_word(word: str) -> frozenset[str]:
+    """List how the names of runs and of verify hooks begin, if their words in the current language have a word."""
+    names = (("run ", _RUN_NAME % {"number": "\n"}), (_VERIFY_HOOK, _HOOK_NAME % {"tool": "\n"}))
+    return frozenset(beginning for beginning, words in names if word in str(words).casefold())
+
+
 def list_shown_detail_names_and_values(
     details: Mapping[str, Any], hidden: frozenset[str] = frozenset()
 ) -> list[tuple[str, str]]:

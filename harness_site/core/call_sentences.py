@@ -313,6 +313,22 @@ def _is_long_text(value: Any, limit: int = _MAX_VALUE_LENGTH) -> bool:
     return isinstance(value, str) and (len(value) > limit or "\n" in value.strip())
 
 
+def list_texts_of_default_sentences() -> list[str]:
+    """List what sentences of calls may say in the current language that is not in the stored call."""
+    names = {"tool": "", "count": "", "values": ""}
+    texts = [
+        gettext("Question"),
+        gettext("Unnamed tool"),
+        gettext("%(tool)s, without arguments") % names,
+        gettext(", and %(count)s more") % names,
+        ngettext("%(values)s and %(count)s more", "%(values)s and %(count)s more", 2) % names,
+        *(gettext(text) for text in ("none", "yes", "no")),
+        *(ngettext("%(count)s field", "%(count)s fields", number) % names for number in (1, 2)),
+        *(ngettext("%(count)s entry", "%(count)s entries", number) % names for number in (1, 2)),
+    ]
+    return texts
+
+
 def build_default_call_sentence(tool: str, args: Any) -> str:
     """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -57,6 +57,25 @@ def is_amount_in_sentence(amount: Amount | None, sentence: str) -> bool:
         return False
     digits = re.sub(r"\D", "", str(amount))
     return any(re.sub(r"\D", "", number) == digits for number in GROUPED_NUMBER.findall(sentence))
+
+
+def list_readings_of_number(text: str) -> set[str]:
+    """Return the numbers that `text` may be, without separators of thousands and zeros at the end of a fraction.
+
+    `12.480` is one with a fraction, or one with thousands. What is no such number, such as `1.5.2`, is itself.
+    """
+    readings = {text}
+    *thousands, last = re.split(r"\D", text)
+    if _are_groups_of_thousands([*thousands, last]):
+        readings.add("".join([*thousands, last]))
+    if thousands and _are_groups_of_thousands(thousands):
+        fraction = last.rstrip("0")
+        readings.add("".join(thousands) + (f".{fraction}" if fraction else ""))
+    return readings
+
+
+def _are_groups_of_thousands(groups: Sequence[str]) -> bool:
+    return all(len(group) == 3 for group in groups[1:])
 
 
 def _format_number(number: Decimal) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +19,7 @@ from harness_site.core.masking.masker import (
     use_masking_rules_with_extra_values,
 )
 from harness_site.core.masking.secret_values_in_call_arguments import load_known_secrets_of_sessions
-from harness_site.core.money_amounts_in_call_arguments import GROUPED_NUMBER
+from harness_site.core.money_amounts_in_call_arguments import GROUPED_NUMBER, list_readings_of_number
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
 #: Largest number of rows that can be found.
@@ -89,30 +88,11 @@ def _has_all_words(call: Any, words: Sequence[str], secrets: Collection[str]) ->
     if not all(word in text for word in words if word not in numbers):
         return False
     found = (
-        {reading for number in GROUPED_NUMBER.findall(text) for reading in _list_readings_of_number(number)}
+        {reading for number in GROUPED_NUMBER.findall(text) for reading in list_readings_of_number(number)}
         if numbers
         else ()
     )
-    return all(not _list_readings_of_number(number).isdisjoint(found) for number in numbers)
-
-
-def _list_readings_of_number(text: str) -> set[str]:
-    """Return the numbers that `text` may be, without separators of thousands and zeros at the end of a fraction.
-
-    `12.480` is one with a fraction, or one with thousands. What is no such number, such as `1.5.2`, is itself.
-    """
-    readings = {text}
-    *thousands, last = re.split(r"\D", text)
-    if _are_groups_of_thousands([*thousands, last]):
-        readings.add("".join([*thousands, last]))
-    if thousands and _are_groups_of_thousands(thousands):
-        fraction = last.rstrip("0")
-        readings.add("".join(thousands) + (f".{fraction}" if fraction else ""))
-    return readings
-
-
-def _are_groups_of_thousands(groups: Sequence[str]) -> bool:
-    return all(len(group) == 3 for group in groups[1:])
+    return all(not list_readings_of_number(number).isdisjoint(found) for number in numbers)
 
 
 def _iterate_visible_texts(call: Any, secrets: Collection[str]) -> Iterator[str]:

@@ -13,10 +13,12 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.enums import ActorKind, AuditKind, DecisionKind, Role
-from checkpoints.models import AuditEvent, Session
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role
+from checkpoints.formats import to_canonical_json
+from checkpoints.models import AuditEvent, Session, ToolCall
 from harness_site.accounts.models import Invitation
 from harness_site.audit import entries_with_words, folded_entry_pages
+from harness_site.review.models import Comment
 from tests.support.audit_entries import list_entries
 from tests.support.factories import make_call, make_decision, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
@@ -103,7 +105,9 @@ def test_all_words_have_to_occur_anywhere_in_the_entry(reader: Client) -> None:
 def test_names_of_details_are_not_searched(reader: Client) -> None:
     make_different_entries()
     assert find(reader, "member") == []
-    assert "Each of the words has to be in the actor" in visible_text(reader.get("/audit/?words=member"))
+    assert "Each of the words has to be in the sentence of the entry" in visible_text(
+        reader.get("/audit/?words=member")
+    )
 
 
 def test_reason_of_another_decision_is_not_found(reader: Client) -> None:
@@ -131,6 +135,132 @@ def test_masked_text_is_not_found(reader: Client, words: str) -> None:
     assert find(reader, words) == []
     assert [row for row in exported(reader, words) if "carol" not in row] == []
     assert len(find(reader, "key")) == 2
+
+
+def make_order(args: dict[str, Any] | None = None, **fields: Any) -> ToolCall:
+    """Create a call of an order of goods for 1,644.00 EUR, which was one for 1,829.00 EUR."""
+    return make_call(
+        session=make_session(session_id="order-17", title="Goods"),
+        call_id="buy",
+        tool="order_goods",
+        args=args or {"amount": "1644.00", "currency": "EUR", "supplier": "Nordisk Lys AS"},
+        status=CallStatus.AWAITING_APPROVAL,
+        **fields,
+    )
+
+
+def make_entries_about_order() -> dict[str, int]:
+    """Record what happens to an order of goods, and return the keys of the entries."""
+    template = "Order {amount} {currency} of goods from {supplier}"
+    call = make_order(
+        sentence="Order 1644.00 EUR of goods from Nordisk Lys AS",
+        sentence_template=template,
+        asked_args_digest="a" * 64,
+    )
+    before = {"amount": "1829.00", "currency": "EUR", "supplier": "Nordisk Lys AS"}
+    evidence = to_canonical_json({"args_before": to_canonical_json(before)})
+    about: dict[str, Any] = {"session": call.session, "call_id": "buy", "step": call.step}
+    make_decision(call=call, kind=DecisionKind.EDIT, evidence=evidence, reason="As the bank\n statement says")
+    keys = {"changed": happened(AuditKind.DECIDED, decision="edit", **about)}
+    make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob", reason="The statement of the bank", revision=9)
+    keys["approved"] = happened(AuditKind.DECIDED, actor="bob", decision="approve", **about)
+    keys["withdrawn"] = happened(AuditKind.DECIDED, decision="withdraw", **about)
+    Comment.objects.create(call=call, author="alice", text="Please ask the vendor")
+    keys["commented"] = happened(AuditKind.COMMENTED, **about)
+    keys["handed"] = happened(AuditKind.HANDED_OVER, to_member="bob", **about)
+    keys["signed in"] = happened(AuditKind.SIGNED_IN, actor="erin")
+    return keys
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("1,829.00", ["changed"]),
+        ("1829", ["changed"]),
+        ("withdrew", ["withdrawn"]),
+        ("withdrew the decision Nordisk", ["withdrawn"]),
+        ("approved", ["approved"]),
+        ("handed", ["handed"]),
+        ("vendor", ["handed", "commented"]),
+        ("handed vendor", ["handed"]),
+        ("Order Nordisk", ["handed", "commented", "withdrawn", "approved", "changed"]),
+        ("1,644", ["handed", "commented", "withdrawn", "approved", "changed"]),
+        ("1,644 changed bank", ["changed"]),
+        ("bank statement", ["approved", "changed"]),
+        ('"bank statement"', ["changed"]),
+        ("“Bank Statement”", ["changed"]),
+        ('"statement bank"', []),
+        ('nordisk "withdrew the decision"', ["withdrawn"]),
+        ("call_before", []),
+    ],
+)
+def test_words_of_the_sentence_are_found(reader: Client, words: str, found: list[str]) -> None:
+    keys = make_entries_about_order()
+    assert find(reader, words) == [keys[name] for name in found]
+    assert {row[0] for row in exported(reader, words) if "carol" not in row} == {
+        str(AuditEvent.objects.get(pk=keys[name]).number or "") for name in found
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("zurückgezogen", ["withdrawn"]),
+        ("ÜBERGEBEN", ["handed"]),
+        ("1.829,00 geändert", ["changed"]),
+        ('"die entscheidung über"', ["withdrawn"]),
+        ("withdrew", []),
+    ],
+)
+def test_words_of_the_sentence_are_those_of_the_language_of_the_reader(
+    reader: Client, words: str, found: list[str]
+) -> None:
+    keys = make_entries_about_order()
+    page = reader.get("/audit/", {"words": words}, headers={"accept-language": "de"}).text
+    assert re.findall(r'id="entry-(\d+)"', page) == [str(keys[name]) for name in found]
+
+
+def test_words_of_a_sentence_about_arguments_are_found(reader: Client) -> None:
+    call = make_order({"amount": "26523.0", "express": True, "due": "2026-03-04T10:42:00+00:00"})
+    key = happened(AuditKind.CLAIMED, session=call.session, call_id="buy")
+    page = visible_text(reader.get("/audit/"))
+    for words in ("26,523.00", '"express yes"', '"order goods"', "10:42", "2026-03-04", "claimed"):
+        assert words.strip('"').casefold() in page.casefold()
+        assert find(reader, words) == [key], words
+    assert find(reader, "26,524") == []
+
+
+@pytest.mark.parametrize("words", ["4eC39", SECRET, "hunter2", "77321"])
+def test_masked_text_of_a_sentence_or_a_note_is_not_found(reader: Client, words: str) -> None:
+    call = make_order(
+        {"password": "hunter2", "api_key": "key-77321-x", "note": SECRET},
+        sentence=f"Order with hunter2, key-77321-x and {SECRET}",
+        sentence_template="Order with {password}, {api_key} and {note}",
+    )
+    Comment.objects.create(call=call, author="alice", text=f"It is hunter2, key-77321-x or {SECRET}")
+    key = happened(AuditKind.COMMENTED, session=call.session, call_id="buy", step=call.step)
+    assert find(reader, words) == []
+    assert find(reader, '"it is" order') == [key]
+
+
+def test_words_of_many_sentences_are_found_from_page_to_page(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries_with_words, "_MAX_COMPARED", 100)
+    call = make_order()
+    keys = [
+        happened(AuditKind.CLAIMED, session=call.session, call_id="buy" if number % 100 == 0 else "other", n=number)
+        for number in range(250)
+    ]
+    address, found, pages = "/audit/?words=claimed+1,644", list[int](), 0
+    while address:
+        with CaptureQueriesContext(connection) as queries:
+            page = reader.get(address).text
+        assert len(queries) < 50
+        pages += 1
+        found += map(int, re.findall(r'id="entry-(\d+)"', page))
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        address = following[1].replace("&amp;", "&") if following else ""
+    assert found == [keys[200], keys[100], keys[0]]
+    assert pages > 1
 
 
 @pytest.mark.parametrize("words", ["%", "_", '"', "\\", "100%", "\0", "''; --", "x" * 400, " ".join("abcdefghijkl")])
