@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
@@ -63,8 +63,6 @@ MOST_WORDS: Final = 8
 _TERM: Final = re.compile(r"(?<!\S)[\"“„]([^\"“”„]*[^\"“”„\s][^\"“”„]*)[\"“”](?!\S)|(\S+)")
 #: Punctuation beside a word, which a sentence may have between a text of its own and a name.
 _PUNCTUATION: Final = ".,:;()!?…\"'“”„‘’‚"
-#: A time or a date, which a sentence has in the time zone of the reader.
-_TIME_OR_DATE: Final = re.compile(r"\d:\d|\d{4}-\d\d|^utc$")
 #: Largest size in bytes of arguments that the database searches. Calls with larger ones are compared afterwards.
 _MAX_ARGUMENT_BYTES: Final = 20_000
 #: Details of an entry that is about a call.
@@ -280,7 +278,7 @@ def _build_condition_of_word_in_call(word: str, calls: QuerySet[ToolCall]) -> Q:
 
     The arguments before an edit are stored elsewhere, so an edited call may have any word.
     """
-    if _TIME_OR_DATE.search(word) or any(word in text.casefold() for text in list_texts_of_default_sentences()):
+    if any(word in text.casefold() for text in list_texts_of_default_sentences()):
         return _HAS_CALL
     may_have = Q(asked_args_digest__gt="") | Q(size__gt=_MAX_ARGUMENT_BYTES)
     for text in sorted(_list_stored_forms(word)):
@@ -316,7 +314,7 @@ def _find_visible_entries(workspace_pk: int, events: list[AuditEvent], terms: Se
     """Return the entries in whose visible text each term occurs. A fixed number of queries."""
     built = load_seals_and_build_entries(workspace_pk, events)
     entries = {entry.pk: entry for entry in built if isinstance(entry, AuditEntry)}
-    loaded = [
+    loaded: list[Mapping[int, Sequence[str]]] = [
         _load_reasons_of_decisions(events),
         _load_notes_of_invitations(workspace_pk, events),
         _load_comments(workspace_pk, [entry for entry in entries.values() if entry.kind in _COMMENT_KINDS]),

@@ -315,7 +315,7 @@ def list_kinds_with_word_in_sentence(word: str) -> list[KindOfEntries]:
         (KindOfEntries(AuditKind.DECIDED, f'"{DecisionKind.EDIT}"'), [_CHANGED]),
         (KindOfEntries(AuditKind.DECIDED, f'"{DecisionKind.WITHDRAW}"'), [_WITHDREW]),
     ]
-    labels = [KindOfEntries(kind) for kind in other_kinds if word in translate_label(kind).casefold()]
+    labels = [KindOfEntries(kind) for kind in other_kinds if word in str(translate_label(kind)).casefold()]
     return labels + [
         entries
         for entries, named in sentences

@@ -316,7 +316,8 @@ def _is_long_text(value: Any, limit: int = _MAX_VALUE_LENGTH) -> bool:
 def list_texts_of_default_sentences() -> list[str]:
     """List what sentences of calls may say in the current language that is not in the stored call."""
     names = {"tool": "", "count": "", "values": ""}
-    texts = [
+    return [
+        "UTC",
         gettext("Question"),
         gettext("Unnamed tool"),
         gettext("%(tool)s, without arguments") % names,
@@ -326,7 +327,6 @@ def list_texts_of_default_sentences() -> list[str]:
         *(ngettext("%(count)s field", "%(count)s fields", number) % names for number in (1, 2)),
         *(ngettext("%(count)s entry", "%(count)s entries", number) % names for number in (1, 2)),
     ]
-    return texts
 
 
 def build_default_call_sentence(tool: str, args: Any) -> str:
