@@ -216,8 +216,8 @@ def convert_to_zone(moment: datetime, zone: tzinfo) -> datetime:
         return moment.astimezone(UTC)
 
 
-def format_utc_time(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
+def format_utc_time(moment: datetime, timespec: str = "seconds") -> str:
+    return moment.astimezone(UTC).isoformat(" ", timespec).replace("+00:00", " UTC")
 
 
 def format_iso_date_and_time_with_zone(moment: datetime) -> str:

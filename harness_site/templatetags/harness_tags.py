@@ -265,7 +265,7 @@ def render_time(moment: datetime, milliseconds: bool = False, beside: datetime |
     """Render the time of day in the reader's time zone, with the date unless it is today, or the day of `beside`."""
     timespec = "milliseconds" if milliseconds else "seconds"
     text = formatting.format_time_with_date_unless_today(moment, beside or clock.now(), timespec)
-    return _render_time_element(moment, text, "at")
+    return _render_time_element(moment, text, "at", timespec)
 
 
 @register.simple_tag(name="day")
@@ -307,8 +307,9 @@ def get_chosen_theme_from_context(context: Context) -> str:
     return "" if request is None else get_chosen_theme_or_empty(request)
 
 
-def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
-    times = formatting.format_iso_time(moment), formatting.format_utc_time(moment)
+def _render_time_element(moment: datetime, text: str, kind: str, timespec: str = "seconds") -> SafeString:
+    """Render a time; the exact one, to `timespec`, is on hover, and takes the place of the text on paper."""
+    times = formatting.format_iso_time(moment), formatting.format_utc_time(moment, timespec)
     return build_html('<time datetime="{}" title="{}" data-time="{}">{}</time>', *times, kind, text)
 
 

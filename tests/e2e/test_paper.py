@@ -28,9 +28,12 @@ def test_paper_has_the_technical_details_of_a_decision(
     print_page(page)
     assert details.get_attribute("open") is None
     is_shown = "each => each.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true})"
-    for part in (details.locator("dt", has_text="Call id"), details.locator("pre"), details.locator(".digest").first):
+    for part in (details.locator("dt", has_text="Call id"), details.locator(".digest").first):
         assert part.evaluate(is_shown)
         assert part.evaluate("each => each.getBoundingClientRect().height") > 5
+    # the arguments stand above, and are not printed twice
+    assert page.locator("#about dl.kv:not(.raw dl)").first.evaluate(is_shown)
+    expect(details.locator("pre")).to_be_hidden()
     for selector in (".copy", ".btn", ".withdraw form"):
         expect(page.locator(f".deciding {selector}").filter(visible=True)).to_have_count(0)
     for box in ("#about", ".context-messages .call >> nth=0"):
@@ -50,6 +53,7 @@ def test_paper_says_how_many_lines_of_a_long_fold_it_leaves_out(
     measure = """isOpen => {
       const [fold, text] = ["details.raw", "details.raw pre"].map(each => document.querySelector(`#about ${each}`));
       fold.open = isOpen;
+      text.classList.remove("not-on-paper");
       text.textContent = "line\\n".repeat(60);
       for (const event of ["afterprint", "beforeprint"]) window.dispatchEvent(new Event(event));
       return [getComputedStyle(text, "::after").content, text.getBoundingClientRect().height];

@@ -579,7 +579,7 @@ def test_paper_has_all_messages_and_no_controls(open_page: OpenPage, long_sessio
     assert page.evaluate(f"[...document.querySelectorAll('.transcript .call')].every({is_kept_whole})")
     named = "getComputedStyle(document.documentElement).getPropertyValue('--printed-as')"
     assert page.evaluate(named) == f'"Session long · {page.url}"'
-    expect(page.get_by_text("Printed by carol, as of")).to_be_visible()
+    expect(page.get_by_text("Printed by carol, as of")).to_contain_text(f"{page.url} ·")
     switched_off = page.locator("[data-hidden-on-paper]").filter(visible=True)
     expect(switched_off).to_have_count(0)
     page.evaluate("document.querySelector('.transcript').dataset.hide = 'results tokens'")

@@ -132,7 +132,7 @@ def render_running_totals_rows(growth: RunningTotals, urls: TimelineUrls) -> Saf
             (
                 urls.build_version_url(point.version),
                 point.version,
-                render_time(point.at),
+                render_time(point.at, True),
                 cost,
                 session_formatting.format_money(point.cost),
                 tokens,
