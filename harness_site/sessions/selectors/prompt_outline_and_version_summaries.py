@@ -119,8 +119,9 @@ def load_prompt_outline(transcript: TranscriptVersion, *, around: int = 0) -> Pr
 def load_summary_of_each_version(session: Session, rows: Sequence[VersionRow]) -> dict[int, str]:
     """Load one line about what each version added, not masked, by its number. `rows` is newest first.
 
-    It is the first prompt, else the newest text of the agent, else what the newest call does. A version has none if a
-    later one of `rows` has other messages in its place.
+    It is the first prompt, else the newest text of the agent, else what the newest call does; where the last answer was
+    continued, what its first call does, because it begins with the text of before. A version has none if a later one of
+    `rows` has other messages in its place.
 
     Raises:
         IntegrityError: A message or the newest of the versions was altered.
@@ -130,7 +131,9 @@ def load_summary_of_each_version(session: Session, rows: Sequence[VersionRow]) -
         return {}
     prompts = load_prompt_outline(transcript, around=transcript.length).prompts
     found: dict[int, str] = {}
+    continued = {row.version.version for row in rows if row.is_answer_continued}
     last_positions: dict[int, range] = {}
+    grown: dict[int, int] = {}  # position → the version that completed its message; earlier ones may not have its calls
     for row in rows:
         first = row.version.length - row.added
         prompt = next((each for each in prompts if first <= each.position < row.version.length), None)
@@ -139,14 +142,16 @@ def load_summary_of_each_version(session: Session, rows: Sequence[VersionRow]) -
         elif row.added:
             end = row.version.length
             last_positions[row.version.version] = range(end - 1, max(first, end - _SUMMARISED_MESSAGES) - 1, -1)
-        if row.removed:
+        if row.is_answer_continued:
+            grown.setdefault(first, row.version.version)
+        elif row.removed:
             break
     texts, calls = _load_texts_and_first_calls(transcript, list(chain.from_iterable(last_positions.values())))
     orders = call_records.load_argument_orders_of_callers(session.pk, {call.call_id for call in calls.values()})
     for version, positions in last_positions.items():
         text = next((texts[position] for position in positions if position in texts), None)
-        call = next((calls[position] for position in positions if position in calls), None)
-        if text is not None:
+        call = next((calls[each] for each in positions if each in calls and version >= grown.get(each, version)), None)
+        if text is not None and not (version in continued and call is not None):
             found[version] = text
         elif call is not None:
             args = restore_argument_order(call.args, orders.get((call.call_id, call.name), ""))
@@ -171,7 +176,7 @@ def _load_texts_and_first_calls(
         title, _is_command = _parse_prompt_title_and_is_command(beginning, size)
         if title:
             texts[position] = title
-        elif call := _parse_first_call_of_message(beginning, size):
+        if call := _parse_first_call_of_message(beginning, size):
             calls[position] = call
     used = texts.keys() | calls.keys()
     beginnings = {position: text for position, _moment, text, _size in rows if position in used}

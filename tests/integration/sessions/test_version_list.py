@@ -136,6 +136,25 @@ def test_answer_that_only_grew_is_continued_and_not_rewritten(session: Session, 
     assert page.count("the conversation was rewritten") == 1
 
 
+def test_versions_before_a_continued_answer_say_what_they_added(session: Session, reader: Client) -> None:
+    text = {"kind": "text", "text": "One moment."}
+    call = {"kind": "tool_call", "id": "c1", "name": "refund", "args": {"order": 17}}
+    make_message(session=session, role="user", text="Please refund it.")
+    make_message(session=session, role="assistant", blocks=[text])
+    make_checkpoint(session=session)
+    rewrite(session, 1)
+    make_message(session=session, role="assistant", blocks=[text, call])
+    make_checkpoint(session=session)
+    make_message(session=session, role="assistant", blocks=[{"kind": "reasoning", "text": "Wait."}])
+    make_checkpoint(session=session)
+    rewrite(session, 2)
+    make_message(session=session, role="assistant", blocks=[{"kind": "reasoning", "text": "Wait."}, call])
+    make_checkpoint(session=session)
+    page = reader.get(f"/sessions/{session.pk}/versions/").content.decode()
+    said = [re.findall(r'class="said"[^>]*>([^<]+)', row) for row in page.split('<tr id="v-')[1:]]
+    assert said == [["Refund: order 17"], [], ["Refund: order 17"], ["Please refund it."]]
+
+
 def test_calls_that_have_not_happened_in_a_fork_are_stored_results(session: Session, reader: Client) -> None:
     fork = make_session(forked_from=session, forked_version=2)
     values: dict[str, Any] = {"session": fork, "tool": "Edit", "status": CallStatus.COMPLETED}
