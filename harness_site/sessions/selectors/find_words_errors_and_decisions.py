@@ -152,8 +152,22 @@ def find_message_of_call(session: Session, call_id: str, step: int) -> CallSpot 
         position = _find_call_request_position(transcript, call_id, step, lengths)
         if position is not None:
             saved = (number for number, length in lengths if number >= step and length > position)
-            return CallSpot(position, next(saved, transcript.version), transcript.version)
+            version = _find_first_version_with_message(session, transcript, position)
+            return CallSpot(position, version or next(saved, transcript.version), transcript.version)
     return None
+
+
+def _find_first_version_with_message(session: Session, transcript: TranscriptVersion, position: int) -> int | None:
+    """Find the version that the transcript names at a message, as `load_origins_by_position` does.
+
+    An earlier version may have another message at this position. None for a message that a fork has copied.
+    """
+    segment = next(
+        (part.segment_id for part in transcript.segment_ranges if part.first <= position < part.upto),
+        None,
+    )
+    versions = Checkpoint.objects.filter(session=session, segment=segment, length__gt=position)
+    return versions.order_by("length", "version").values_list("version", flat=True).first()
 
 
 def _find_next_error_result_if_wanted(

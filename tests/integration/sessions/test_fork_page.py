@@ -699,7 +699,9 @@ def fork_at_a_call(session: Session, approver: Client) -> Session:
     """A fork whose last message asks for a call, of which the original saved the result in the next version."""
     settled_at = THEN + timedelta(seconds=1)
     values: dict[str, Any] = {"session": session, "status": CallStatus.COMPLETED, "settled_at": settled_at}
-    blocks = [{"kind": "tool_call", "id": name, "name": name, "args": {}} for name in ("read", "write")]
+    blocks: list[dict[str, Any]] = [
+        {"kind": "tool_call", "id": name, "name": name, "args": {}} for name in ("read", "write")
+    ]
     make_message(session=session, role="assistant", blocks=blocks)
     make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "read", "content": "text"}])
     for _saved in range(3):

@@ -328,3 +328,23 @@ def test_page_says_why_versions_belong_to_no_run(session: Session, reader: Clien
     Checkpoint.objects.filter(session=session, version=2).update(run=None)
     for page in pages:
         assert reason in visible_text(reader.get(page))
+
+
+def test_pages_agree_at_which_version_a_call_was_logged_and_its_message_saved(reader: Client) -> None:
+    """A framework that stores an answer while it is written replaces it by a longer one in the next version."""
+    session = make_session()
+    make_run(session=session)
+    make_messages(session=session, texts=["Refund."])
+    make_checkpoint(session=session)
+    text = {"kind": "text", "text": "One moment."}
+    blocks: list[dict[str, Any]] = [text, {"kind": "tool_call", "id": "c1", "name": "refund", "args": {}}]
+    for number in (1, 2):
+        rewrite(session, 1)
+        make_message(session=session, role="assistant", blocks=blocks[:number])
+        make_checkpoint(session=session)
+    call = make_call(session=session, call_id="c1", tool="refund", step=1, status=CallStatus.COMPLETED)
+    transcript = reader.get(f"/sessions/{session.pk}/").content.decode()
+    assert re.findall(r">(v[0-9]+)</a><a class=\"permalink\"[^>]*at=([0-9]+)", transcript) == [("v1", "0"), ("v3", "1")]
+    assert "v3, message 2 logged at v1" in visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
+    rows = {row.version.version: row.calls for row in version_list.load_version_page(session.pk).rows}
+    assert rows == {3: 0, 2: 0, 1: 1}
