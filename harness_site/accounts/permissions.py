@@ -17,7 +17,7 @@ from checkpoints.enums import Role
 from checkpoints.models import Workspace
 from harness_site.accounts import membership_queries, unmasking
 from harness_site.accounts.models import Membership
-from harness_site.accounts.second_factor_gate import refuse_until_second_factor_is_set_up
+from harness_site.accounts.refuse_members_without_second_factor import refuse_until_second_factor_is_set_up
 from harness_site.accounts.second_factor_holders_and_requirements import find_unmet_requirement
 from harness_site.core.masking import masker
 

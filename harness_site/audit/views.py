@@ -24,8 +24,8 @@ from harness_site.audit import (
     invitations_of_audit_entries,
 )
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
-from harness_site.audit.entries_with_words import SEARCHED_ENTRIES, WordSearch, split_words
 from harness_site.audit.folded_entry_pages import AuditPage, Routine
+from harness_site.audit.search_entries_by_words import SEARCHED_ENTRIES, WordSearch, split_words
 from harness_site.core.masking.encrypted_names_in_urls import decrypt_name_if_encrypted
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.pagination_links import PageLinks, build_first_previous_and_next_links

@@ -17,7 +17,7 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Ro
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Session, ToolCall
 from harness_site.accounts.models import Invitation
-from harness_site.audit import entries_with_words, folded_entry_pages
+from harness_site.audit import folded_entry_pages, search_entries_by_words
 from harness_site.review.models import Comment
 from tests.support.audit_entries import list_entries
 from tests.support.factories import make_call, make_decision, make_session, make_user, make_workspace
@@ -244,7 +244,7 @@ def test_masked_text_of_a_sentence_or_a_note_is_not_found(reader: Client, words:
 
 
 def test_words_of_many_sentences_are_found_from_page_to_page(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries_with_words, "_MAX_COMPARED", 100)
+    monkeypatch.setattr(search_entries_by_words, "_MAX_COMPARED", 100)
     call = make_order()
     keys = [
         happened(AuditKind.CLAIMED, session=call.session, call_id="buy" if number % 100 == 0 else "other", n=number)
@@ -290,7 +290,7 @@ def test_page_views_and_events_of_runs_are_searched_on_request(reader: Client) -
 
 
 def test_search_goes_on_from_page_to_page(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries_with_words, "SEARCHED_ENTRIES", 10)
+    monkeypatch.setattr(search_entries_by_words, "SEARCHED_ENTRIES", 10)
     keys = [happened(member="dave" if number % 7 == 0 else "erin", number=number) for number in range(35)]
     address, found, pages = "/audit/?words=dave", list[int](), list[str]()
     while address:
@@ -304,7 +304,7 @@ def test_search_goes_on_from_page_to_page(reader: Client, monkeypatch: pytest.Mo
 
 
 def test_search_of_an_old_period_begins_there(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries_with_words, "SEARCHED_ENTRIES", 5)
+    monkeypatch.setattr(search_entries_by_words, "SEARCHED_ENTRIES", 5)
     noon = clock.now().replace(hour=12)  # hours from the border of a day, near which entries may be in disorder
     keys = [happened(member="dave", number=number) for number in range(30)]
     for number, key in enumerate(keys):
@@ -317,7 +317,7 @@ def test_search_of_an_old_period_begins_there(reader: Client, monkeypatch: pytes
 def test_search_of_one_session_is_not_limited_to_the_newest_of_the_trail(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries_with_words, "SEARCHED_ENTRIES", 5)
+    monkeypatch.setattr(search_entries_by_words, "SEARCHED_ENTRIES", 5)
     key = happened(AuditKind.COMMENTED, session=make_session(session_id="order-17"))
     for number in range(20):
         happened(member="dave", number=number)
@@ -335,7 +335,7 @@ def test_full_page_continues_below_its_last_entry(reader: Client, monkeypatch: p
 
 
 def test_compared_entries_of_a_page_are_bounded(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries_with_words, "_MAX_COMPARED", 100)
+    monkeypatch.setattr(search_entries_by_words, "_MAX_COMPARED", 100)
     for number in range(300):
         happened(member="dave", number=number)
     with CaptureQueriesContext(connection) as queries:
@@ -345,7 +345,7 @@ def test_compared_entries_of_a_page_are_bounded(reader: Client, monkeypatch: pyt
 
 
 def test_export_has_all_matching_entries_and_records_no_words(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries_with_words, "SEARCHED_ENTRIES", 10)
+    monkeypatch.setattr(search_entries_by_words, "SEARCHED_ENTRIES", 10)
     for number in range(35):
         happened(member="dave" if number % 7 == 0 else "erin", number=number)
     rows = exported(reader, "dave alice")
