@@ -135,7 +135,7 @@ def get_audit_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
 class AuditFilter:
     """`actor` is a whole name, `session` the id of a session or, if none has this id, a number or the start of ids.
 
-    `words` are separated by spaces. `entries_with_words` searches for them; queries of this module do not.
+    `words` are separated by spaces. `search_entries_by_words` searches for them; queries of this module do not.
     """
 
     subject: AuditSubject | None = None

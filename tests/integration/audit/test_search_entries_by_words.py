@@ -11,16 +11,16 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import AuditEvent, Session, ToolCall
+from checkpoints.models import AuditEvent, ToolCall
 from harness_site.accounts.models import Invitation
 from harness_site.audit import folded_entry_pages, search_entries_by_words
 from harness_site.review.models import Comment
+from tests.integration.audit import audit_events
 from tests.support.audit_entries import list_entries
-from tests.support.factories import make_call, make_decision, make_session, make_user, make_workspace
+from tests.support.factories import make_call, make_decision, make_session, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -28,32 +28,9 @@ pytestmark = pytest.mark.django_db
 SECRET = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 
 
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(make_user(name="carol", role=Role.AUDITOR))
-    return client
-
-
-def happened(
-    kind: AuditKind = AuditKind.ROLE_CHANGED,
-    *,
-    actor: str = "alice",
-    actor_kind: ActorKind = ActorKind.PERSON,
-    session: Session | None = None,
-    slug: str = "default",
-    **details: Any,
-) -> int:
-    """Record an event and return its key."""
-    insert_unchained_events.record_event_of_workspace(
-        "default",
-        make_workspace(slug=slug).pk,
-        kind,
-        session_pk=session.pk if session else None,
-        actor=actor,
-        actor_kind=actor_kind,
-        details=details,
-    )
-    return AuditEvent.objects.latest("pk").pk
+def happened(kind: AuditKind = AuditKind.ROLE_CHANGED, *, slug: str = "default", **fields: Any) -> int:
+    """Record an event, and return its key."""
+    return audit_events.happened(kind, workspace=make_workspace(slug=slug), **fields).pk
 
 
 def find(reader: Client, words: str, **query: Any) -> list[int]:
