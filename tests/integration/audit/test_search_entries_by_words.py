@@ -220,6 +220,15 @@ def test_masked_text_of_a_sentence_or_a_note_is_not_found(reader: Client, words:
     assert find(reader, '"it is" order') == [key]
 
 
+def test_secret_of_another_call_is_not_found_by_a_sentence_that_has_it(reader: Client) -> None:
+    call = make_order({"supplier": "hunter2-lamps"}, sentence="Order from hunter2-lamps")
+    make_call(session=call.session, call_id="sign-in", tool="sign_in", args={"password": "hunter2-lamps"})
+    key = happened(AuditKind.CLAIMED, session=call.session, call_id="buy", step=call.step)
+    assert "Order from" in visible_text(reader.get("/audit/"))
+    assert find(reader, "hunter2-lamps") == []
+    assert find(reader, '"order from"') == [key]
+
+
 def test_words_of_many_sentences_are_found_from_page_to_page(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_entries_by_words, "_MAX_COMPARED", 100)
     call = make_order()
