@@ -115,6 +115,17 @@ def test_call_that_failed_ambiguously_has_no_line_of_a_lost_run(reader: Client) 
     assert "was lost during this call" not in read(reader, session)
 
 
+def test_call_that_got_the_stored_result_has_no_line_of_its_own(reader: Client) -> None:
+    session, call = make_session_with_lost_run(replay_count=1)
+    make_decision(call=call, result="refunded")
+    block = {"kind": "tool_call", "id": "call_10", "name": "refund_card", "args": ARGS}
+    make_message(session=session, role="assistant", blocks=[block])
+    make_checkpoint(session=session)
+    page = read(reader, session)
+    assert "Nothing ran for this call." in page
+    assert page.count("was lost during this call") == 1
+
+
 def test_next_run_follows_the_run_that_made_a_call_where_versions_have_no_run(reader: Client) -> None:
     session, _ = make_session_with_lost_run()
     run = make_run(session=session, started_at=THEN + timedelta(seconds=4))
