@@ -93,6 +93,7 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
     page_actions.choose_answer(bob, "Approve")
     bob.get_by_role("link", name="Continue with the new state").click()
     expect(bob.get_by_text("Your answer and your text are kept.")).to_have_count(0)
+    expect(bob.locator("#call-events")).to_have_count(1)
     expect(page_actions.reason_field(bob)).to_have_value("I am still reading.")
     expect(bob.get_by_role("radio", name="Approve")).to_be_checked()
     expect(bob.locator("[data-argument='amount']")).to_have_value("1230.00")

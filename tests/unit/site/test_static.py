@@ -135,3 +135,11 @@ def test_no_template_marks_text_as_safe(path: Path) -> None:
     assert (
         re.findall(r"\|safe\b|{% autoescape off|<script(?![^>]*src=)|<style|\sstyle=|\son\w+=", path.read_text()) == []
     )
+
+
+def test_every_element_that_morphs_names_the_extension_itself() -> None:
+    """htmx looks for the extension where the element is after the other parts of the page were swapped, and these can
+    have removed the element. Without the extension it would insert the response into its target."""
+    text = "".join(path.read_text() for path in TEMPLATES)
+    assert text.count('hx-swap="morph') > 20
+    assert re.findall(r'(?<!hx-ext="morph" )hx-swap="morph[^>]*', text) == []
