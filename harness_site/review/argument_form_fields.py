@@ -211,7 +211,7 @@ class ArgumentField:
         if self.kind in _LITERAL_KINDS | {"secret"}:
             return self.typed.replace("\r\n", "\n")
         if self.kind in LIST_KINDS:
-            items = parse_list_lines(self.kind, self.typed)
+            items = parse_list_lines(self.kind, self.typed, is_whole_expected=self._has_whole_numbers)
             return [_convert_whole_number_to_integer(item) for item in items] if self._has_whole_numbers else items
         try:
             value = parse_json(self._remove_number_separators() if self.kind == "number" else self.typed)
@@ -231,7 +231,8 @@ class ArgumentField:
     def _remove_number_separators(self) -> str:
         is_number = self.kind == "number"
         text = self.typed.replace("\r\n", "\n")
-        number = remove_number_separators(text, is_whole_expected=is_number and self._has_whole_numbers)
+        is_whole_expected = is_number and (self._has_whole_numbers or not self.stored)
+        number = remove_number_separators(text, is_whole_expected=is_whole_expected)
         return number.removeprefix("+") if is_number else number
 
     def _describe_error(self, error: ValueError) -> str:

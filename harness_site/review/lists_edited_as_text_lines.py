@@ -42,17 +42,26 @@ def format_list_lines(value: list[Any]) -> str:
     return "\n".join(item if isinstance(item, str) else json.dumps(item) for item in value)
 
 
-def parse_list_lines(kind: str, text: str) -> list[Any]:
-    """Return the items of a list field. Lines without a character are left out. Raises `InvalidArgumentText`."""
+def parse_list_lines(kind: str, text: str, *, is_whole_expected: bool = False) -> list[Any]:
+    """Return the items of a list field. Lines without a character are left out.
+
+    Args:
+        kind: Kind of the field, of `LIST_KINDS`.
+        text: Its text, with one item in each line.
+        is_whole_expected: Whether all numbers of the list are whole now.
+
+    Raises:
+        InvalidArgumentText: An item is no number, or can be read as two.
+    """
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if kind == "texts":
         return list(lines)
-    return [_parse_number(number, line) for number, line in enumerate(lines, 1)]
+    return [_parse_number(number, line, is_whole_expected) for number, line in enumerate(lines, 1)]
 
 
-def _parse_number(number: int, line: str) -> int | float:
+def _parse_number(number: int, line: str, is_whole_expected: bool) -> int | float:
     try:
-        value = parse_json(remove_number_separators(line))
+        value = parse_json(remove_number_separators(line, is_whole_expected=is_whole_expected))
     except InvalidArgumentText as error:
         raise InvalidArgumentText(_("Item {number}: {problem}").format(number=number, problem=error)) from None
     except ValueError:

@@ -34,7 +34,7 @@ def remove_number_separators(text: str, *, is_whole_expected: bool = False) -> s
 
     Args:
         text: The text.
-        is_whole_expected: Whether a single comma before three digits separates thousands, as in `1,300` of pieces.
+        is_whole_expected: Whether a single point before three zeros may separate thousands, as in `1.000` of pieces.
 
     Raises:
         InvalidArgumentText: A single comma may separate thousands or start the decimal places, as in `1,644`.
@@ -55,13 +55,14 @@ def _convert_to_plain_number(number: str, is_whole_expected: bool) -> str | None
     separator, decimals = grouped["separator"], grouped["decimals"]
     whole = grouped["whole"].replace(separator, "")
     if decimals is None and number.count(separator) == 1 and separator in ".,":
-        if separator == ".":
+        # Of other decimal places, the tool gets a number that is not whole, which the page warns about.
+        becomes_whole_unnoticed = is_whole_expected and number.endswith(".000")
+        if separator == "." and not becomes_whole_unnoticed:
             return None
-        if is_whole_expected:
-            return whole
+        fraction = number.removesuffix(".000") if becomes_whole_unnoticed else number.replace(",", ".")
         raise InvalidArgumentText(
             _("“{number}” can be read as {whole} or as {fraction}. Enter one of these.").format(
-                number=number, whole=whole, fraction=number.replace(",", ".")
+                number=number, whole=whole, fraction=fraction
             )
         )
     return whole if decimals is None else f"{whole}.{decimals}"

@@ -100,6 +100,25 @@ def test_nested_values_are_changed_and_rows_removed_and_added(
     assert record(alice, call, form) == {**ORDER, **change}
 
 
+@pytest.mark.parametrize(
+    ("typed", "key", "readings"),
+    [
+        ({"argument-0-1-0": "1,234"}, "argument-0-1-0", "1234 or as 1.234"),
+        ({"argument-0-1-0": "1.000"}, "argument-0-1-0", "1000 or as 1"),
+        ({**ADDED, "argument-0-3-0": "1.000"}, "argument-0-3-0", "1000 or as 1"),
+    ],
+)
+def test_number_in_a_row_that_can_be_read_as_two_is_refused(
+    alice: Client, typed: dict[str, str], key: str, readings: str
+) -> None:
+    call = awaiting(args=ORDER)
+    form = sent(call, alice, typed)
+    words = f"“{typed[key]}” can be read as {readings}. Enter one of these."
+    assert words in visible_text(alice.post(f"{url(call)}change/", form))
+    assert alice.post(url(call), form).status_code == 422
+    assert Decision.objects.count() == 0
+
+
 def test_unchanged_nested_values_stay_exactly_equal() -> None:
     arguments = {**ORDER, "odd": [{"a": 1e-7, "b": None}, {"a": [1, {"x": []}], "c": {}}], "empty": {}, "o": {"l": []}}
     stored = to_canonical_json(arguments)

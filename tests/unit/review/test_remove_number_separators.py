@@ -42,11 +42,6 @@ def test_comma_before_three_digits_is_ambiguous(typed: str) -> None:
         remove_number_separators(typed)
 
 
-def test_comma_before_three_digits_of_a_whole_number_separates_thousands() -> None:
-    assert remove_number_separators("1,300", is_whole_expected=True) == "1300"
-    assert remove_number_separators("1,30", is_whole_expected=True) == "1.30"
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("1829.00", True), ("-5", True), ("1829.00 EUR", True), ("€40", True), ("1,829.00", False), ("lamp", False)],
