@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Final
 
 from django import template
@@ -68,8 +69,9 @@ def render_timeline_rows(
     urls: TimelineUrls,
     sentences: Mapping[int, str],
     copied: str | None,
+    created_at: datetime,
 ) -> SafeString:
-    """Render the rows of the timeline table.
+    """Render the rows of the timeline table of a session that was created at `created_at`.
 
     `sentences` says by key what a call does. `copied` names the original of a fork, None in a session that is no fork.
     """
@@ -97,18 +99,21 @@ def render_timeline_rows(
                 took,
                 formatting.format_duration(item.seconds) if item.has_known_duration else "–",
                 run,
-                _format_run_of_item(item, copied),
+                _format_run_of_item(item, copied, created_at),
             )
             for item in items
         ),
     )
 
 
-def _format_run_of_item(item: TimelineItem, copied: str | None) -> str | int:
-    """Return the run of an item: its number, the original of what a fork has copied, or a dash without a run."""
+def _format_run_of_item(item: TimelineItem, copied: str | None, created_at: datetime) -> str | int:
+    """Return the run of an item: its number, the original of what a fork has copied, the fork, or a dash without a
+    run."""
     if item.run is None or item.run > FORK_RUN_NUMBER:
         return "–" if item.run is None else item.run
-    return copied if copied and item.run == FORK_RUN_NUMBER else "–"
+    if not copied or item.run != FORK_RUN_NUMBER:
+        return "–"
+    return copied if item.start < created_at else _("fork")
 
 
 def _render_call_sentence(item: TimelineItem, sentences: Mapping[int, str]) -> SafeString | str:

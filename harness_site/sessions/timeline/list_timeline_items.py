@@ -100,6 +100,7 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "calls": _("%(number)s calls"),
     "group": _("%(count)s entries (%(counts)s)"),
     "prompted": _("message of a person"),
+    "forked": _("beginning of the fork"),
     "answer": _("Model answer"),
     "answer_of": _("Model answer (%(models)s)"),
     "answers": _("%(number)s model answers"),
@@ -230,7 +231,7 @@ def list_items_by_run(frame: Timeframe) -> tuple[RunItems, ...]:
     if outside is None:
         return tuple(items)
     for index, lane in enumerate(lanes):
-        if index != outside and lane.copied_from is None:
+        if index != outside and not lane.run.stands_for_fork:
             items[index], items[outside] = _move_what_ended_before(lane.start, items[index], items[outside])
     return tuple(items)
 
@@ -346,6 +347,7 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
                 status_and_decision_labels.format_phase(entry.phase) if entry.by_run else texts.sentences["appended"]
             )
             phase = texts.sentences["prompted"] if entry.by_run and entry.is_prompt else phase
+            phase = texts.sentences["forked"] if entry.is_fork else phase
             by = run if entry.by_run else None
             return TimelineItem("version", start, seconds, by, name, phase, version=entry.version, position=last)
         case StoredResult():
@@ -454,14 +456,27 @@ def _put_masked_tool_in_sentence(sentence: str, tool: str, **values: str) -> str
     return sentence % {"tool": name, **values}
 
 
-def format_run_lane_name(lane: Lane) -> str:
-    """Return the name of a lane that is not copied: its run, or that its calls belong to none."""
+def format_lane_name(lane: Lane) -> str:
+    """Return the name of a lane: its run, the fork, what the fork has copied, or that its calls belong to no run."""
+    if lane.copied_from is not None:
+        return format_copied_lane_name(lane.copied_from)
+    if lane.is_fork:
+        return gettext("fork")
     if lane.run.is_outside_of_runs:
         return gettext("no run")
     return gettext("run %(number)s") % {"number": lane.run.number}
 
 
-def format_title_of_lane_outside_of_runs(lane: Lane) -> str:
+def format_title_of_lane_without_process_or_none(lane: Lane) -> str | None:
+    """Return what a lane has that no process was the run of; None for a run."""
+    if lane.copied_from is not None:
+        return _format_copied_lane_title(lane, lane.copied_from)
+    if lane.is_fork:
+        return gettext("This is where the fork began.")
+    return _format_title_of_lane_outside_of_runs(lane) if lane.run.is_outside_of_runs else None
+
+
+def _format_title_of_lane_outside_of_runs(lane: Lane) -> str:
     calls = sum(stretch.number for stretch in lane.stretches if stretch.kind != "wait")
     sentence = ngettext(
         "%(count)s tool call was logged outside of a run.", "%(count)s tool calls were logged outside of a run.", calls
@@ -476,10 +491,9 @@ def format_copied_lane_name(origin: str) -> str:
     return gettext("copied from %(session)s") % {"session": mask_and_reveal_hidden(origin)}
 
 
-def format_copied_lane_title(lane: Lane) -> str:
-    """Return what a fork has copied, as the title of the lane that has it."""
+def _format_copied_lane_title(lane: Lane, copied_from: str) -> str:
     calls = sum(stretch.number for stretch in lane.stretches if stretch.kind != "wait")
-    origin = mask_and_reveal_hidden(lane.copied_from) if lane.copied_from else gettext("the original")
+    origin = mask_and_reveal_hidden(copied_from) if copied_from else gettext("the original")
     sentence = ngettext(
         "The fork has copied %(count)s tool call from %(session)s.",
         "The fork has copied %(count)s tool calls from %(session)s.",

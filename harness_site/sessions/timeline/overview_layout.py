@@ -24,10 +24,8 @@ from harness_site.core.call_sentences import mask_and_format_tool_name
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.timeline.list_timeline_items import (
-    format_copied_lane_name,
-    format_copied_lane_title,
-    format_run_lane_name,
-    format_title_of_lane_outside_of_runs,
+    format_lane_name,
+    format_title_of_lane_without_process_or_none,
     get_item_texts_in_current_language,
     list_wait_label_candidates,
 )
@@ -119,7 +117,7 @@ class Row:
     width: float
     silent_until: float | None
     lost: bool
-    is_copied: bool
+    has_line: bool
     takeover: TakeoverMark | None
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
@@ -177,7 +175,7 @@ def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
         return None
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
-    names = [_format_lane_name(lane) for lane in lanes]
+    names = [shorten_text(format_lane_name(lane), _LONGEST_NAME) for lane in lanes]
     scale = _LogScale(instants, max([LEFT, *(len(name) * _LETTER + 8 for name in names)]))
     heights = (_ROW if lane.takeover is None else _ROW_WITH_TAKEOVER for lane in lanes)
     *tops, height = accumulate(heights, initial=TOP)
@@ -195,7 +193,7 @@ def is_one_ended_turn(timeline: Timeline) -> bool:
     (lane,) = timeline.lanes
     calls = sum(each.number if each.kind in _ENDED_CALLS else 2 for each in lane.stretches)
     has_ended = lane.run.ended_at is not None and lane.run.status != RunStatus.LOST
-    return has_ended and len(lane.marks) <= 1 and calls <= 1 and lane.takeover is None and lane.copied_from is None
+    return has_ended and len(lane.marks) <= 1 and calls <= 1 and lane.takeover is None and not lane.run.stands_for_fork
 
 
 def _has_done_nothing(lane: Lane) -> bool:
@@ -297,7 +295,7 @@ def _compute_layout_of_lane_bars_and_marks(lane: Lane, name: str, y: float, scal
         width=width,
         silent_until=end if end > begin + width else None,
         lost=lane.run.status == "lost",
-        is_copied=lane.copied_from is not None,
+        has_line=not lane.run.stands_for_fork,
         takeover=None if lane.takeover is None else _compute_takeover_mark(end),
         bars=bars,
         ticks=tuple(Tick(scale.convert_to_x(mark.start), mark.version) for mark in marks),
@@ -358,17 +356,10 @@ def _choose_bar_label_and_side(labels: Sequence[str], inside_room: float, outsid
     return "", False
 
 
-def _format_lane_name(lane: Lane) -> str:
-    if lane.copied_from is not None:
-        return shorten_text(format_copied_lane_name(lane.copied_from), _LONGEST_NAME)
-    return shorten_text(format_run_lane_name(lane), _LONGEST_NAME)
-
-
 def _format_lane_title(lane: Lane) -> str:
-    if lane.copied_from is not None:
-        return format_copied_lane_title(lane)
-    if lane.run.is_outside_of_runs:
-        return format_title_of_lane_outside_of_runs(lane)
+    title = format_title_of_lane_without_process_or_none(lane)
+    if title is not None:
+        return title
     run, takeover = lane.run, lane.takeover
     values = {"number": run.number, "host": mask_and_reveal_hidden(run.host)}
     if takeover is None:
@@ -399,7 +390,7 @@ def _describe_lane(lane: Lane) -> str:
         "Run %(number)s (%(status)s) made %(calls)s tool calls.",
         calls,
     ) % {"number": lane.run.number, "status": status, "calls": calls}
-    is_run = lane.copied_from is None and not lane.run.is_outside_of_runs
+    is_run = not lane.run.stands_for_fork and not lane.run.is_outside_of_runs
     sentences = [run_sentence if is_run else _format_lane_title(lane)]
     if lost:
         sentence = ngettext(

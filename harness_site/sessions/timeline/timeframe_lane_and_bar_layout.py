@@ -26,10 +26,8 @@ from harness_site.sessions.timeline.list_timeline_items import (
     TimelineItem,
     build_timeline_item,
     count_occurrences_by_kind,
-    format_copied_lane_name,
-    format_copied_lane_title,
-    format_run_lane_name,
-    format_title_of_lane_outside_of_runs,
+    format_lane_name,
+    format_title_of_lane_without_process_or_none,
     get_item_texts_in_current_language,
     list_wait_label_candidates,
 )
@@ -138,7 +136,8 @@ class RowName:
 class Lane:
     """Layout of one run; `life` is the y position of its line and its signs. `rows` names the rows of its calls.
 
-    The line of a lost run is solid until its last sign of life, and dashed from there to `silent_until`.
+    The line of a lost run is solid until its last sign of life, and dashed from there to `silent_until`. A fork
+    operation has no line.
     """
 
     name: str
@@ -149,7 +148,7 @@ class Lane:
     life: float
     silent_until: float | None
     lost: bool
-    is_copied: bool
+    has_line: bool
     rows: tuple[RowName, ...]
     bars: tuple[Bar, ...]
     signs: tuple[Bar, ...]
@@ -200,7 +199,7 @@ def compute_timeframe_layout(
     call_rows = [_group_calls_into_rows(run_items.calls, longest) for run_items in items_by_run]
     instants = _iterate_timeframe_instants(frame.courses, items_by_run)
     busy = _iterate_work_and_call_periods(items_by_run)
-    names = [_format_lane_name(run_course, longest) for run_course in frame.courses]
+    names = [shorten_text(format_lane_name(run_course.lane), longest) for run_course in frame.courses]
     names_of_rows = (row.text for rows in call_rows for row in rows)
     left = max([LEFT, *(len(name) * _LETTER + 8 for name in chain(names, names_of_rows, names_beside))])
     axis = Axis(instants, frame.since, frame.until, left=left, right=width - MARGIN, busy=busy)
@@ -332,11 +331,8 @@ def _compute_lane_layout_and_next_y(
     )
     lane = Lane(
         name=name,
-        title=format_copied_lane_title(run_course.lane)
-        if run_course.lane.copied_from is not None
-        else format_title_of_lane_outside_of_runs(run_course.lane)
-        if run.is_outside_of_runs
-        else _("Run %(number)s on %(host)s: %(status)s")
+        title=format_title_of_lane_without_process_or_none(run_course.lane)
+        or _("Run %(number)s on %(host)s: %(status)s")
         % {"number": run.number, "host": mask_and_reveal_hidden(run.host), "status": state},
         y=y,
         x=begin,
@@ -344,19 +340,13 @@ def _compute_lane_layout_and_next_y(
         life=life,
         silent_until=end if end > begin + width else None,
         lost=run.status == "lost",
-        is_copied=run_course.lane.copied_from is not None,
+        has_line=not run.stands_for_fork,
         rows=tuple(row_names),
         bars=(*turns, *calls),
         signs=tuple(items.compute_sign_layouts(run_items.signs, life, _SIGN)),
         versions=tuple(items.compute_sign_layouts(run_items.versions, life, _MARK)),
     )
     return lane, below + _SIGNS + _LANE_GAP
-
-
-def _format_lane_name(run_course: RunCourse, longest: int) -> str:
-    if run_course.lane.copied_from is not None:
-        return shorten_text(format_copied_lane_name(run_course.lane.copied_from), longest)
-    return shorten_text(format_run_lane_name(run_course.lane), longest)
 
 
 class _RunItemsLayout:

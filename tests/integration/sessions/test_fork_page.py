@@ -30,6 +30,7 @@ from harness_site.sessions.selectors import (
     workspace_call_log,
 )
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
+from harness_site.sessions.timeline.selectors import run_lanes
 from tests.conftest import Open
 from tests.support.audit_entries import list_entries
 from tests.support.factories import (
@@ -396,6 +397,38 @@ def test_copied_calls_are_drawn_apart_from_the_runs_of_the_fork(session: Session
     words = visible_text(approver.get(f"/sessions/{fork.pk}/{page}"))
     assert "from origin The fork" in words
     assert "run 1 " in words
+
+
+@pytest.mark.parametrize("page", ["", "timeline/"])
+def test_first_version_of_a_fork_is_drawn_in_the_lane_of_the_fork(
+    session: Session, approver: Client, page: str
+) -> None:
+    call(session, CallStatus.COMPLETED, settled_at=THEN + timedelta(seconds=1))
+    fork = fork_by_form(session, approver)
+    drawing = approver.get(f"/sessions/{fork.pk}/{page}").content.decode().partition('<svg class="drawing')[2]
+    copied, _, rest = drawing.partition(">fork<title>This is where the fork began.</title>")
+    assert "refund_card: " in copied
+    assert "Version 1" not in copied
+    assert "Version 1" in rest.partition("</svg>")[0]
+
+
+def test_fork_without_copied_calls_has_no_lane_of_its_original(session: Session, approver: Client) -> None:
+    fork = fork_by_form(session, approver)
+    words = visible_text(approver.get(f"/sessions/{fork.pk}/timeline/"))
+    assert "copied from origin" not in words
+    assert "Version 1 Version beginning of the fork – fork" in words
+
+
+def test_wait_of_a_fork_begins_with_the_fork(session: Session, approver: Client) -> None:
+    call(session, CallStatus.INTERRUPTED)
+    fork = fork_by_form(session, approver)
+    timeline = run_lanes.load_timeline_of_newest_runs(fork.pk)
+    copied, own = timeline.lanes
+    assert [stretch.kind for stretch in copied.stretches] == ["lost"]
+    assert [(stretch.kind, stretch.start) for stretch in own.stretches] == [("wait", own.start)]
+    rows = visible_text(approver.get(f"/sessions/{fork.pk}/timeline/")).partition("As a list")[2]
+    assert "outcome unknown 3.4 s copied from origin" in rows
+    assert re.search(r"Waits for a person waiting for a person [^–]+ fork", rows)
 
 
 def test_version_that_a_fork_has_copied_names_the_original(session: Session, approver: Client) -> None:

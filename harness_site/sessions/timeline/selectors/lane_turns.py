@@ -61,7 +61,7 @@ def derive_lane_turns_from_version_marks(lane: Lane, waits: Iterable[tuple[int, 
     merged = merge_periods([*stretches, *waits])
     starts, ends = [start for start, _ in merged], [end for _, end in merged]
     since = lane.start
-    for mark in lane.marks if lane.copied_from is None else ():
+    for mark in lane.marks if not lane.run.stands_for_fork else ():
         kind = "model" if mark.has_answer else _TURN_KINDS.get(mark.phase)
         is_wait_for_prompt = mark.is_prompt and not _is_tool_running_between(lane, since, mark.end)
         if kind is not None and mark.by_run and not is_wait_for_prompt:

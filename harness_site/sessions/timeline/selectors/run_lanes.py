@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from operator import itemgetter
@@ -108,6 +108,8 @@ class VersionMark(NamedTuple):
     has_answer: bool = False
     prompted: int | None = None
     is_prompt: bool = False
+    #: Whether it is the version that a fork began with.
+    is_fork: bool = False
 
 
 @dataclass(slots=True)
@@ -115,7 +117,8 @@ class Lane:
     """One run from `start` to its end or last heartbeat; `takeover` is set if another run took its session.
 
     A lost run ends when that was noticed; its last sign of life was at `seen_until`, which is None for other runs.
-    In a fork, one lane is no run: it has what was copied, and names the id of the original (empty if that is deleted).
+    In a fork, two lanes are no runs: one has the calls that were copied, and names the id of the original in
+    `copied_from` (empty if that is deleted); the other one has what happened in the fork itself before its first run.
     """
 
     run: RunFacts
@@ -126,6 +129,11 @@ class Lane:
     seen_until: int | None = None
     stretches: list[Stretch] = field(default_factory=list)
     marks: list[VersionMark] = field(default_factory=list)
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether it has the version that a fork began with, and the waits for people before its first run."""
+        return self.run.stands_for_fork and self.copied_from is None
 
 
 class LoggedCallRow(NamedTuple):
@@ -197,7 +205,8 @@ def load_timeline_of_newest_runs(session_pk: int, run_events: RunEvents | None =
         *([min(LoggedCallRow(*row).issued for row in calls[:CALLS])] if len(calls) > CALLS else ()),
         *([min(mark.start for lane in lanes.values() for mark in lane.marks)] if len(marks) > MARKS else ()),
     )
-    return Timeline(tuple(lanes.values()), max(oldest_loaded, default=None))
+    split = tuple(part for lane in lanes.values() for part in split_lane_of_fork(lane))
+    return Timeline(split, max(oldest_loaded, default=None))
 
 
 def _query_newest_runs(session: int) -> QuerySet[Run]:
@@ -337,6 +346,27 @@ def add_calls_to_run_lanes(
             lane.seen_until = min(lane.end, max([lane.start, seen_at, *signs_of_life]))
         if lane.copied_from is not None:
             lane.start = min([lane.start, *(stretch.start for stretch in lane.stretches)])
+
+
+def split_lane_of_fork(lane: Lane) -> tuple[Lane, ...]:
+    """Split the lane of a fork operation into that of the copied calls and that of the fork; others remain as they are.
+
+    The fork waits for people since it began, also about calls that had been interrupted in the original.
+    """
+    if lane.copied_from is None:
+        return (lane,)
+    forked_at = convert_to_microseconds(lane.run.started_at)
+    waits = [each for each in lane.stretches if each.kind == "wait" and each.end >= forked_at]
+    copied = replace(lane, stretches=[each for each in lane.stretches if each not in waits], marks=[])
+    copied.end = max((each.end for each in copied.stretches), default=forked_at)
+    fork = replace(
+        lane,
+        start=forked_at,
+        copied_from=None,
+        stretches=[each._replace(start=max(each.start, forked_at)) for each in waits],
+        marks=[mark._replace(is_fork=True) for mark in lane.marks],
+    )
+    return tuple(part for part in (copied, fork) if part.stretches or part.marks) or (fork,)
 
 
 def _list_return_times_of_tools(lane: Lane) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from operator import itemgetter
@@ -218,11 +218,12 @@ def load_timeframe(
         waits = ((asked.start, asked.end) for asked in run_course.asked)
         run_course.turns = list(lane_turns.derive_lane_turns_from_version_marks(run_course.lane, waits))
     _append_run_events_to_courses(courses, pauses, decisions)
-    for run_course in courses.values():
+    parts = [part for run_course in courses.values() for part in _split_course_of_fork(run_course)]
+    for run_course in parts:
         _remove_items_outside_span_and_sort_events(run_course, span)
     lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
     cuts = [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut]
-    return _build_timeframe(courses.values(), span, cuts, version_rows)
+    return _build_timeframe(parts, span, cuts, version_rows)
 
 
 def load_contents_of_turns(session_pk: int, frame: Timeframe, versions: Collection[int]) -> dict[int, Turn]:
@@ -430,6 +431,12 @@ def _append_run_events_to_courses(
 
 def _build_momentary_event(kind: str, at: int) -> Event:
     return Event(kind, at, at)
+
+
+def _split_course_of_fork(run_course: RunCourse) -> list[RunCourse]:
+    """Split the course of a fork operation into the copied calls and what happened in the fork."""
+    *copied, last = run_lanes.split_lane_of_fork(run_course.lane)
+    return [*map(RunCourse, copied), replace(run_course, lane=last)]
 
 
 def _find_run_at_or_first(courses: Sequence[RunCourse], at: int) -> RunCourse:
