@@ -103,13 +103,13 @@ $(VENV)/.complete: requirements.lock
 # ---------------------------------------------------------------------------------------------- to check it
 
 .PHONY: test
-test: system still typescript test-sqlite test-databases-beside-adapters test-e2e ## Check everything, browser last
+test: system still typescript test-sqlite test-databases-adapters-e2e ## Check everything, browser last
 
 # Environments are set up beside each other, and what reads the source leaves one core free for the last of them.
 .PHONY: still
 still:
-	@trap wait EXIT; $(MAKE) next & other=$$!; $(MAKE) setup; wait $$other; \
-	$(MAKE) adapters & other=$$!; $(MAKE) lint types contract check; wait $$other
+	@.ci/side-by-side "$(MAKE) setup" "$(MAKE) next"
+	@.ci/side-by-side "$(MAKE) lint types contract check" "$(MAKE) adapters"
 
 .PHONY: system
 system:
@@ -154,13 +154,10 @@ test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are
 	@.ci/system-parts postgresql
 	HARNESS_TEST_SAMPLED=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS) $(addprefix --ignore=,$(POSTGRES_LESS_OFTEN))
 
-# The tests of the adapters wait for programs most of the time, and those on PostgreSQL half of it for its disk.
-.PHONY: test-databases-beside-adapters
-test-databases-beside-adapters: setup
-	@log="$$(mktemp)"; adapters=; trap 'wait $$adapters || true; cat "$$log"; rm "$$log"' EXIT; \
-	$(MAKE) test-adapters >"$$log" 2>&1 & adapters=$$!; \
-	$(MAKE) test-postgres test-next; \
-	wait $$adapters
+# The tests of the adapters and in the browser wait for programs most of the time, and those on PostgreSQL half of it for its disk.
+.PHONY: test-databases-adapters-e2e
+test-databases-adapters-e2e: setup
+	@.ci/side-by-side "$(MAKE) test-postgres test-next" "$(MAKE) test-adapters" "$(MAKE) test-e2e"
 
 .PHONY: test-exhaustive
 test-exhaustive: setup adapters ## Crash, property and other tests with all of their cases and more examples, most on both databases (about an hour)
@@ -202,12 +199,11 @@ $(VENV_NEXT)/.complete: requirements.lock
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
 	@.ci/system-parts postgresql chromium
-	@log="$$(mktemp)"; in_browser=; trap 'wait $$in_browser || true; cat "$$log"; rm "$$log"' EXIT; \
-	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(ADAPTERS_IN_BROWSER) >"$$log" 2>&1 & in_browser=$$!; \
-	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters; \
-	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) $(ADAPTERS_ON_POSTGRES) \
-		$(addprefix --deselect=,$(ADAPTERS_POSTGRES_LESS_OFTEN)); \
-	wait $$in_browser
+	@.ci/side-by-side \
+		"$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters; \
+		$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) $(ADAPTERS_ON_POSTGRES) \
+			$(addprefix --deselect=,$(ADAPTERS_POSTGRES_LESS_OFTEN))" \
+		"$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(ADAPTERS_IN_BROWSER)"
 
 .PHONY: adapters
 adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program

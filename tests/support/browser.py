@@ -16,6 +16,12 @@ _EXECUTABLE_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", 
 LOST_WEBSOCKET = r"WebSocket connection|\[object Event\]"
 #: Problems that a page reports when its requests reach no server.
 LOST_REQUESTS = r"net::ERR_|htmx:sendError|htmx:afterRequest|\[object Event\]"
+#: Reports identifiers that several elements have after an update: a part was inserted beside or into the one it replaces.
+_REPORT_DUPLICATE_IDS = """document.addEventListener("htmx:afterSettle", () => {
+  const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
+  const duplicates = ids.filter((id, index) => ids.indexOf(id) !== index);
+  if (duplicates.length) console.error(`duplicate ids: ${duplicates.join(", ")}`);
+});"""
 _CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -47,8 +53,8 @@ _ABORTED_UPDATE: Final = re.compile(r"^console error: htmx:(afterRequest|sendErr
 class PageMonitor:
     """Monitor of all pages of a browser context.
 
-    Collects console errors and warnings (also violations of the content security policy), script errors, and
-    requests to another host than `address`.
+    Collects console errors and warnings (also violations of the content security policy), script errors, duplicate
+    identifiers after an update, and requests to another host than `address`.
     """
 
     def __init__(self, context: BrowserContext, address: str) -> None:
@@ -56,6 +62,7 @@ class PageMonitor:
         self._problems: list[str] = []
         self._expected_patterns: list[re.Pattern[str]] = []
         self._has_aborted_request = False
+        context.add_init_script(_REPORT_DUPLICATE_IDS)
         context.on("console", self._on_console)
         context.on("requestfailed", self._on_request_failed)
         context.on("weberror", lambda error: self._add_problem(f"script error: {error.error}"))
