@@ -29,7 +29,7 @@ from harness_site.sessions.timeline import (
     timeframe_lane_and_bar_layout,
 )
 from harness_site.sessions.timeline.list_timeline_items import CALL_KINDS, RunItems, TimelineItem
-from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents, turn_contents
+from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents
 from harness_site.sessions.timeline.selectors.lane_turns import Turn
 from harness_site.sessions.timeline.selectors.run_lanes import STATUS_CHANGING_KINDS
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
@@ -165,7 +165,7 @@ def _build_table_page(session_pk: int, frame: Timeframe, runs: Sequence[RunItems
     total = list_timeline_items.count_listed_items(runs)
     first = first if first < total else 0
     entries = list_timeline_items.list_first_items_in_time_order(runs, first + ROWS)[first:]
-    if frame.count_turns() > turn_contents.MAX_TURNS:
+    if frame.has_too_many_turns:
         versions = {entry.version for _run, entry in entries if isinstance(entry, Turn)}
         known = timeframe_contents.load_contents_of_turns(session_pk, frame, versions)
         entries = [

@@ -419,6 +419,14 @@ def test_fork_without_copied_calls_has_no_lane_of_its_original(session: Session,
     assert "Version 1 Version beginning of the fork – fork" in words
 
 
+def test_timeline_of_a_fork_says_what_is_drawn_in_that_of_its_original(session: Session, approver: Client) -> None:
+    fork = fork_by_form(session, approver)
+    page = approver.get(f"/sessions/{fork.pk}/timeline/")
+    assert "Of what happened before the fork, only logged calls are drawn" in visible_text(page)
+    assert f'href="/sessions/{session.pk}/timeline/">Open the timeline of the original</a>' in page.content.decode()
+    assert "before the fork" not in visible_text(approver.get(f"/sessions/{session.pk}/timeline/"))
+
+
 def test_wait_of_a_fork_begins_with_the_fork(session: Session, approver: Client) -> None:
     call(session, CallStatus.INTERRUPTED)
     fork = fork_by_form(session, approver)

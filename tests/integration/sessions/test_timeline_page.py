@@ -382,6 +382,22 @@ def test_only_turns_of_the_list_are_named_where_there_are_many(
     assert "<title>Turn to version 5: saved, 10 s</title>" in page(reader, session)
 
 
+def test_page_says_why_tools_have_no_bars(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    unlogged, many = "Calls that are not logged, such as those of tools that only read", "There are too many turns"
+    save_turns_with_messages(session)
+    for tool in ("refund_card", "find_order", "find_payment"):
+        call(session, 55, call_id=tool, tool=tool)
+    assert unlogged not in visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    ToolCall.objects.filter(tool="find_order").delete()
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert unlogged in words
+    assert many not in words
+    monkeypatch.setattr(turn_contents, "MAX_TURNS", 2)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert unlogged not in words
+    assert many in words
+
+
 def test_contents_of_a_turn_after_versions_that_are_gone_are_not_guessed(session: Session, reader: Client) -> None:
     save_turns_with_messages(session)
     Checkpoint.objects.filter(version__lt=5).delete()

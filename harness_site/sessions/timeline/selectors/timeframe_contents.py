@@ -47,6 +47,8 @@ SINGLE_CALLS = 500
 PARTS_OF_TIME = 256
 PARTS_OF_STEPS = 32
 
+#: Kinds of turns in which only tools ran whose calls are not logged. They are drawn as calls.
+_UNLOGGED_KINDS = frozenset({"ran", "failed"})
 _START, _END = itemgetter(1), itemgetter(2)
 
 
@@ -125,6 +127,20 @@ class Timeframe:
 
     def count_turns(self) -> int:
         return sum(len(run_course.turns) for run_course in self.courses)
+
+    @property
+    def has_too_many_turns(self) -> bool:
+        """Whether only the turns of the table have contents, because there are too many."""
+        return self.count_turns() > turn_contents.MAX_TURNS
+
+    @property
+    def names_unlogged_tools_in_turns(self) -> bool:
+        """Whether a turn with logged calls or answers of a model ran tools without logged calls, which have no bars."""
+        logged = _collect_tools_of_logged_calls(self)
+        turns = (turn for run_course in self.courses for turn in run_course.turns if turn.kind not in _UNLOGGED_KINDS)
+        return logged is not None and any(
+            turn.contents is not None and not logged.issuperset(filter(None, turn.contents.tools)) for turn in turns
+        )
 
 
 class _DecisionRow(NamedTuple):
@@ -242,7 +258,7 @@ def add_contents_to_turns_if_few(session_pk: int, frame: Timeframe) -> None:
 
     Stored results that were given again are also looked for in versions that no run saved.
     """
-    if frame.count_turns() > turn_contents.MAX_TURNS:
+    if frame.has_too_many_turns:
         return
     given = stored_results_given_again.load_calls_with_given_results(session_pk)
     versions = {turn.version for run_course in frame.courses for turn in run_course.turns}
@@ -291,9 +307,7 @@ def _load_contents_of_versions(
 
 def _add_contents_to_turns(frame: Timeframe, contents: Mapping[int, TurnContents]) -> dict[int, Turn]:
     """Return the turns of a timeframe whose contents are known, with these, by version."""
-    stretches = [stretch for run_course in frame.courses for stretch in run_course.lane.stretches]
-    # The tools of a group of calls are not known, so all tools of its session may be logged.
-    logged = None if any(stretch.number > 1 for stretch in stretches) else {stretch.tool for stretch in stretches}
+    logged = _collect_tools_of_logged_calls(frame)
     return {
         turn.version: turn._replace(
             kind=_choose_kind_of_turn(turn.kind, contents[turn.version], logged), contents=contents[turn.version]
@@ -302,6 +316,12 @@ def _add_contents_to_turns(frame: Timeframe, contents: Mapping[int, TurnContents
         for turn in run_course.turns
         if turn.version in contents
     }
+
+
+def _collect_tools_of_logged_calls(frame: Timeframe) -> frozenset[str] | None:
+    """Return the tools whose calls are logged; None if calls are grouped, so that all tools may be logged."""
+    stretches = [stretch for run_course in frame.courses for stretch in run_course.lane.stretches]
+    return None if any(each.number > 1 for each in stretches) else frozenset(each.tool for each in stretches)
 
 
 def _iterate_stored_results_given_again(
