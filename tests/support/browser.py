@@ -16,7 +16,8 @@ _EXECUTABLE_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", 
 LOST_WEBSOCKET = r"WebSocket connection|\[object Event\]"
 #: Problems that a page reports when its requests reach no server.
 LOST_REQUESTS = r"net::ERR_|htmx:sendError|htmx:afterRequest|\[object Event\]"
-#: Reports identifiers that several elements have after an update: a part was inserted beside or into the one it replaces.
+#: Reports identifiers that several elements have after an update: a part was inserted beside or into the one it
+#: replaces.
 _REPORT_DUPLICATE_IDS = """document.addEventListener("htmx:afterSettle", () => {
   const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
   const duplicates = ids.filter((id, index) => ids.indexOf(id) !== index);
