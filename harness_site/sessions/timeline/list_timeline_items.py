@@ -371,8 +371,8 @@ def _build_item_of_turn_with_contents(
     """Convert a turn to an item that is named by the models that answered in it and the tools that ran."""
     answers, models = _format_answers_of_models(contents, texts)
     names = [logged.tool for logged in contents.given_again] if contents.has_only_stored_results else contents.tools
-    tools = _format_names_with_counts(names, texts)
-    failed = _format_names_with_counts(contents.failed, texts)
+    tools = format_names_with_counts(names, texts)
+    failed = format_names_with_counts(contents.failed, texts)
     # The outcomes of logged calls are at the calls themselves.
     outcome = texts.outcomes[turn.kind] if turn.kind in CALL_OUTCOMES else texts.sentences["saved"]
     if contents.has_only_stored_results:
@@ -394,14 +394,14 @@ def _build_item_of_turn_with_contents(
 
 def _format_answers_of_models(contents: TurnContents, texts: ItemTexts) -> tuple[str, str]:
     """Return a name for the answers of a turn, and the names of the models alone; both may be empty."""
-    models = _format_names_with_counts(contents.models, texts)
+    models = format_names_with_counts(contents.models, texts)
     if not contents.answers:
         return "", ""
     key = f"{'answer' if contents.answers == 1 else 'answers'}{'_of' if models else ''}"
     return texts.sentences[key] % {"number": formatting.format_number(contents.answers), "models": models}, models
 
 
-def _format_names_with_counts(names: Sequence[str], texts: ItemTexts) -> str:
+def format_names_with_counts(names: Sequence[str], texts: ItemTexts) -> str:
     """Format the first names of tools or models, masked, each with how often it occurs."""
     if len(names) == 1 and names[0]:
         return _shorten_name(mask_and_format_tool_name(names[0]))

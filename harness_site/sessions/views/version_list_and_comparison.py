@@ -1,13 +1,15 @@
 """Version list of a session, and comparison of two versions of one or two sessions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
+from typing import Final
 from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
@@ -25,6 +27,7 @@ from harness_site.sessions.selectors import (
     version_lookup,
 )
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.version_list import VersionRow
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_formatting import count_common_decimal_places, shorten_uuids
 from harness_site.sessions.session_lookup_masking_and_404 import (
@@ -33,9 +36,14 @@ from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )
+from harness_site.sessions.timeline import list_timeline_items
+from harness_site.sessions.timeline.selectors import turn_contents
+from harness_site.sessions.timeline.selectors.turn_contents import MessageRange, TurnContents
 
 #: Maximum number of expanded ranges of unchanged messages.
 _OPEN = 20
+#: Largest number of messages that a version has added and are read to name their tools.
+_MAX_MESSAGES_OF_VERSION: Final = 20
 #: Maximum steps of the comparisons of the parts of all edited messages.
 _PARTS_STEPS = 20_000_000
 
@@ -48,6 +56,7 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
     before = parse_number_parameter_or_none(request, "before")
     page = version_list.load_version_page(pk, before=before, may_have_copied_calls=head.may_have_copied_calls)
     texts = prompt_outline_and_version_summaries.load_summary_of_each_version(head.stored, page.rows)
+    texts |= _describe_messages_of_versions(row for row in page.rows if row.version.version not in texts)
     shown = [row.version.version for row in page.rows]
     selected = {
         "a": _parse_selected_version(request, "a", head) or next(iter(shown[1:] or shown), None),
@@ -71,6 +80,28 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
         "older_selected": [number for number in elsewhere if before is None or number < before],
     }
     return render(request, "sessions/versions.html", context)
+
+
+def _describe_messages_of_versions(rows: Iterable[VersionRow]) -> dict[int, str]:
+    """Describe by version the results of tools or the answers that it has added, in at most one query."""
+    ranges = [
+        MessageRange(row.version.version, row.version.segment_id, row.version.length - row.added, row.version.length)
+        for row in rows
+        if 0 < row.added <= _MAX_MESSAGES_OF_VERSION
+    ]
+    contents = turn_contents.load_turn_contents(ranges)
+    texts = {each.version: _describe_results_or_answers(contents[each.version], each) for each in ranges}
+    return {version: text for version, text in texts.items() if text}
+
+
+def _describe_results_or_answers(contents: TurnContents, added: MessageRange) -> str:
+    if contents.tools:
+        texts = list_timeline_items.get_item_texts_in_current_language()
+        tools = list_timeline_items.format_names_with_counts(contents.tools, texts)
+        return ngettext("Result of %(tools)s", "Results of %(tools)s", len(contents.tools)) % {"tools": tools}
+    if contents.answers == added.upto - added.first:
+        return ngettext("Answer of the model", "Answers of the model", contents.answers)
+    return ""
 
 
 def _parse_selected_version(request: MemberRequest, name: str, head: SessionHead) -> int | None:

@@ -152,7 +152,7 @@ def test_versions_before_a_continued_answer_say_what_they_added(session: Session
     make_checkpoint(session=session)
     page = reader.get(f"/sessions/{session.pk}/versions/").content.decode()
     said = [re.findall(r'class="said"[^>]*>([^<]+)', row) for row in page.split('<tr id="v-')[1:]]
-    assert said == [["Refund: order 17"], [], ["Refund: order 17"], ["Please refund it."]]
+    assert said == [["Refund: order 17"], ["Answer of the model"], ["Refund: order 17"], ["Please refund it."]]
 
 
 def test_calls_that_have_not_happened_in_a_fork_are_stored_results(session: Session, reader: Client) -> None:
@@ -282,7 +282,7 @@ def test_query_count_is_independent_of_the_versions(
     for number in range(count):
         rewrite(session, 0, str(number))
         make_checkpoint(session=session)
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(17):
         reader.get(f"/sessions/{session.pk}/versions/")
 
 
@@ -302,6 +302,34 @@ def test_version_that_ends_with_a_result_has_the_text_of_the_agent_or_its_call(
         "I send 149.00 EUR: to the card · by mail · what, value · price, 149 · password, ‹masked› +2 messages" in page
     )
     assert "Refund card: order 17 +2 messages" in page
+
+
+def test_version_that_only_has_results_names_their_tools(session: Session, reader: Client) -> None:
+    tools = {"c1": "book_flight", "c2": "look_up", "c3": "look_up", "c4": "x" * 300}
+    calls: list[dict[str, Any]] = [
+        {"kind": "tool_call", "id": call_id, "name": tool, "args": {}} for call_id, tool in tools.items()
+    ]
+    make_message(session=session, role="assistant", blocks=calls)
+    make_checkpoint(session=session)
+    for call_ids in (["c1"], ["c2", "c3"], ["c4"]):
+        for call_id in call_ids:
+            result = {"kind": "tool_result", "call_id": call_id, "content": "paid " * 1000}
+            make_message(session=session, role="tool", blocks=[result])
+        make_checkpoint(session=session)
+    page = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert "Result of book_flight +1 message" in page
+    assert "Results of look_up ×2 +2 messages" in page
+    assert "Result of a tool +1 message" in page
+
+
+def test_version_whose_messages_were_replaced_says_what_they_are(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["Ship it."])
+    make_checkpoint(session=session)
+    make_message(session=session, role="assistant", text="Shipped.")
+    make_checkpoint(session=session)
+    rewrite(session, 1, "Ship it tomorrow.")
+    make_checkpoint(session=session)
+    assert "Answer of the model +1 message" in visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
 
 
 @pytest.mark.parametrize(
