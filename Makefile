@@ -39,7 +39,7 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	$(addprefix crash/test_,every_boundary.py http_kills.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py \
-		$(addprefix integrity/test_,mistyped_values.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)) \
+		$(addprefix integrity/test_,mistyped_values.py signed_decisions.py session_names_in_witness.py missing_sessions.py)) \
 		concurrency/test_peers_over_http.py $(addprefix integration/api/,remote/test_contract.py test_reference_page_content.py test_bad_input.py)) \
 	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write \
 	--deselect=tests/crash/test_every_boundary.py::test_every_writing_operation_is_among_the_boundaries
@@ -56,7 +56,7 @@ POSTGRES_LESS_OFTEN := $(addprefix tests/integration/checkpoints/,test_configura
 EXHAUSTIVE_MATTERS := $(addprefix tests/,concurrency crash mutations property \
 	integration/hostile/test_forged_texts.py integration/api/test_bad_input.py \
 	$(addprefix integration/checkpoints/,importers/test_import_workers.py versions/test_concurrent_modification.py $(addprefix integrity/test_, \
-	mistyped_values.py sessions_verified_together.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)))
+	mistyped_values.py sessions_verified_together.py signed_decisions.py session_names_in_witness.py missing_sessions.py)))
 # On SQLite alone.
 EXHAUSTIVE_ON_SQLITE := $(addprefix tests/,$(addprefix unit/core/test_,linear_growth.py masking_of_long_texts.py) integration/embedding/test_site.py integration/api/remote/test_contract.py \
 	$(addprefix integration/hostile/test_,broken_records.py extreme_values.py hostile_text.py read_audit_of_every_url.py))

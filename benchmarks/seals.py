@@ -269,7 +269,7 @@ def _measure_and_print_witness_note_times() -> None:
 
 def _measure_and_print_decision_signature_costs(checkpointer: SyncCheckpointer) -> None:
     """Print the time of a decision with a signature and without, and of its verification."""
-    from checkpoints.calls import decision_signatures, insert_and_verify_signed_decisions
+    from checkpoints.calls import decision_signatures, verify_calls_against_decisions
     from checkpoints.seals.decision_keys import create_key_pair, get_decision_keys
 
     pair, using = create_key_pair(), checkpointer.store.using
@@ -286,7 +286,7 @@ def _measure_and_print_decision_signature_costs(checkpointer: SyncCheckpointer) 
         checkpointer.approve_call("decisions", f"d{number}", actor="alice", reason="I looked.", revision=1)
         seconds[bool(number % 2)].append(time.perf_counter() - start)
     decisions = list(
-        insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(using).exclude(signature=None)
+        verify_calls_against_decisions.select_decisions_joined_for_signatures(using).exclude(signature=None)
     )
     verifying, signing = [], []
     for decision in decisions:

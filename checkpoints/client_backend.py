@@ -20,8 +20,8 @@ from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.peers.agent_call_and_result_types import Deadline, Join, Paused, Swept, TakenTask, Told
-from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.deliver_notices import SendNotice
+from checkpoints.peers.response_acceptance_outcomes import Answer
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule

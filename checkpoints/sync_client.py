@@ -13,7 +13,7 @@ from checkpoints import constants, sync_and_async_flow_runners
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.client_backend import ClientBackend, ClientOptions
 from checkpoints.client_decision_methods import DecisionMethods
-from checkpoints.client_pauses_for_other_agents import PeerMethods
+from checkpoints.client_pause_and_response_methods import PeerMethods
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import Phase
 from checkpoints.loop_state.phase_details import PhaseDetails

@@ -21,7 +21,7 @@ from django.conf import settings  # noqa: E402
 from checkpoints.server_or_database_url import API_PATH  # noqa: E402
 from harness_site.api.heartbeat_request_batching import Heartbeats  # noqa: E402
 from harness_site.api.large_body_token_check import has_valid_token  # noqa: E402
-from harness_site.api.long_polls_and_event_streams import LongPolls  # noqa: E402
+from harness_site.api.long_poll_and_sse_middleware import LongPolls  # noqa: E402
 from harness_site.api.refused_body_response import build_refused_body_response  # noqa: E402
 from harness_site.api.workspace_event_stream import EventStreams  # noqa: E402
 from harness_site.installation.database_readiness import probe  # noqa: E402
@@ -107,7 +107,7 @@ _router: Any = ProtocolTypeRouter(
 )
 
 
-async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> None:
+async def _serve_site_if_database_ready(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the site; until the database has its tables, refuse what would read them."""
     is_lifespan = scope["type"] == "lifespan"
     if scope["type"] == "http" and _get_path_below_root(scope) == LIVENESS_PATH:
@@ -122,6 +122,8 @@ async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> N
 
 
 #: For a server that takes no address from a header, as `manage.py serve`: what a client writes there changes nothing.
-direct_application = _serve_site_or_refuse
-application = _serve_site_or_refuse if settings.BEHIND_PROXY else ClientAddressMiddleware(_serve_site_or_refuse)
+direct_application = _serve_site_if_database_ready
+application = (
+    _serve_site_if_database_ready if settings.BEHIND_PROXY else ClientAddressMiddleware(_serve_site_if_database_ready)
+)
 freeze_loaded_objects()

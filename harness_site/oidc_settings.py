@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from harness_site import env, host_settings, site_address
+from harness_site import env, read_host_and_origin_settings, site_address
 
 #: Part of the callback URL of the provider: /accounts/oidc/sso/login/callback/
 PROVIDER_ID: Final = "sso"
@@ -50,4 +50,4 @@ def list_oidc_provider_origins_or_collect_problem() -> list[str]:
     if site_address.is_http_url(address):
         parts = urlsplit(address)
         own_origins = [f"{parts.scheme}://{parts.netloc}"]
-    return [*own_origins, *host_settings.read_origins_or_collect_problem("HARNESS_OIDC_ORIGINS")]
+    return [*own_origins, *read_host_and_origin_settings.read_origins_or_collect_problem("HARNESS_OIDC_ORIGINS")]

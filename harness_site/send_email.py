@@ -20,7 +20,7 @@ from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.translatable_stored_sentence import StoredSentence
 from harness_site.mail_settings import MailServer, Security
 
@@ -175,7 +175,7 @@ def send_email_through_server(composed: Message, console_text: str, recipients: 
 
 def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
     composed["Subject"] = _neutralize_encoded_words_in_header(
-        formatting.mask_and_shorten_to_one_line(f"[Harness] {subject}", _MAX_SUBJECT_LENGTH)
+        masked_formatting.mask_and_shorten_to_one_line(f"[Harness] {subject}", _MAX_SUBJECT_LENGTH)
     )
     composed["From"] = settings.MAIL_FROM
     composed["To"] = to

@@ -9,7 +9,6 @@ import django
 from checkpoints.database_url import database_from_url
 from harness_site import (
     env,
-    host_settings,
     mail_settings,
     oidc_settings,
     secret_key,
@@ -27,6 +26,10 @@ from harness_site.base_settings import (
     HARNESS_TEMPLATE_DIRS,
 )
 from harness_site.core.site_languages import SITE_LANGUAGES
+from harness_site.read_host_and_origin_settings import (
+    read_host_names_or_collect_problem,
+    read_origins_or_collect_problem,
+)
 from harness_site.serving.server_limits_from_environment import read_server_limits_from_environment
 
 BASE_DIR = env.BASE_DIR
@@ -39,10 +42,10 @@ DEBUG = env.read_boolean_or_collect_problem("HARNESS_DEBUG", default=False)
 #: Public URL of this site; links in messages and invitations start with it.
 configured_address = env.read_text_or_collect_problem("HARNESS_ADDRESS")
 SITE_ADDRESS = env.read_or_collect_problem(lambda: site_address.validate_and_strip_site_address(configured_address), "")
-ALLOWED_HOSTS = host_settings.read_host_names_or_collect_problem(
+ALLOWED_HOSTS = read_host_names_or_collect_problem(
     "HARNESS_ALLOWED_HOSTS", site_address.format_default_allowed_hosts(SITE_ADDRESS)
 )
-CSRF_TRUSTED_ORIGINS = host_settings.read_origins_or_collect_problem("HARNESS_TRUSTED_ORIGINS")
+CSRF_TRUSTED_ORIGINS = read_origins_or_collect_problem("HARNESS_TRUSTED_ORIGINS")
 HTTPS = env.read_boolean_or_collect_problem("HARNESS_HTTPS", default=False)
 
 is_public = not set(ALLOWED_HOSTS) <= site_address.LOCAL_HOSTS
@@ -181,7 +184,7 @@ SERVER_LIMITS = read_server_limits_from_environment(evidence_bytes=EVIDENCE_BYTE
 #: Number of requests that a token may make in a minute, counted by each process; a sixth of them at once.
 API_REQUESTS_PER_MINUTE = env.read_positive_integer_or_collect_problem("HARNESS_API_REQUESTS_PER_MINUTE", 30_000)
 FILE_UPLOAD_HANDLERS = [
-    "harness_site.review.upload_limits.UploadSizeLimit",
+    "harness_site.review.upload_size_limit_handler.UploadSizeLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
@@ -208,7 +211,7 @@ else:
     MAILERS = {"default": {"BACKEND": "harness_site.mail_backend.EmailBackend"}}
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL_FROM
 #: Host names that webhooks may use although they resolve to addresses inside this network.
-WEBHOOK_HOSTS = [host.lower() for host in host_settings.read_host_names_or_collect_problem("HARNESS_WEBHOOK_HOSTS")]
+WEBHOOK_HOSTS = [host.lower() for host in read_host_names_or_collect_problem("HARNESS_WEBHOOK_HOSTS")]
 
 LOG_LEVEL = env.read_or_collect_problem(env.read_log_level, "WARNING")
 

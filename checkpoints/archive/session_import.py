@@ -59,7 +59,7 @@ from checkpoints.models import (
     ToolCall,
     Workspace,
 )
-from checkpoints.seals import session_name_reuse_prevention
+from checkpoints.seals import session_names_in_witness
 from checkpoints.store.database_client_state import Store
 
 #: Number of rows that are written at once.
@@ -153,7 +153,7 @@ class _SessionImport:
         row.pk, row.workspace_id, row.head_segment_id = None, store.workspace_id, None
         row.owner_id, row.forked_from_id, row.fence = None, None, row.fence + 1
         row.save(using=store.using, force_insert=True)
-        session_name_reuse_prevention.record_new_session_name_or_raise(
+        session_names_in_witness.record_new_session_name_or_raise(
             store.workspace, row.session_id, row.key_space, row.pk
         )
         self.keys[Session] = {old: row.pk}

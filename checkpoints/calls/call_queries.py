@@ -9,10 +9,10 @@ from typing import Any
 from django.db.models import QuerySet
 
 from checkpoints.calls import (
+    call_log_tampering_detection,
     convert_calls_to_dicts,
-    insert_and_verify_signed_decisions,
-    missing_call_detection,
     require_unaltered_call,
+    verify_calls_against_decisions,
 )
 from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import (
@@ -68,7 +68,7 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
             error.session_pk = call.session_id
             raise
         if store.find_owned_session(call.session.session_id) is None:
-            missing_call_detection.verify_other_session_and_list_live_calls(store.using, call.session_id)
+            call_log_tampering_detection.verify_other_session_and_list_live_calls(store.using, call.session_id)
         return {
             **convert_calls_to_dicts.call_to_dict(call),
             "session_id": call.session.session_id,
@@ -100,10 +100,10 @@ def find_calls_if_all_decided(
             return None
         for call in calls:
             require_unaltered_call.require_call_unaltered(call)
-        decisions = insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
+        decisions = verify_calls_against_decisions.select_decisions_joined_for_signatures(store.using).filter(
             tool_call__in=calls, final=True
         )
-        insert_and_verify_signed_decisions.verify_decisions(decisions)
+        verify_calls_against_decisions.verify_decisions(decisions)
         actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by(*Decision.IN_ORDER)}
         return [DecidedCall(call, actors.get(call.pk, "")) for call in calls]
 
@@ -132,7 +132,9 @@ def list_unanswered_calls_and_require_complete_log(store: Store, session_pk: int
         return list_unanswered_tool_calls(store, session_pk)
     with database_operation(store.using, writes=False):
         calls = ToolCall.objects.using(store.using).filter(session=session_pk)
-        return missing_call_detection.verify_all_rows_and_list_wanted(calls, session_pk, keys, _is_unanswered_tool_call)
+        return call_log_tampering_detection.verify_all_rows_and_list_wanted(
+            calls, session_pk, keys, _is_unanswered_tool_call
+        )
 
 
 def filter_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:
@@ -160,10 +162,10 @@ def _is_unanswered_tool_call(call: ToolCall) -> bool:
 
 def collect_current_and_earlier_args_digests(store: Store, call: ToolCall) -> set[str]:
     """List the digests of a call's arguments: the current ones, and those it was requested with before an edit."""
-    edits = insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
+    edits = verify_calls_against_decisions.select_decisions_joined_for_signatures(store.using).filter(
         tool_call=call, kind=DecisionKind.EDIT
     )
-    insert_and_verify_signed_decisions.verify_decisions(edits)
+    verify_calls_against_decisions.verify_decisions(edits)
     previous_args = filter(None, (get_args_json_before_edit(edit.evidence) for edit in edits))
     asked_digests = {call.asked_args_digest} - {""}
     return {call.args_digest, *asked_digests, *(digests.digest_text(args) for args in previous_args)}

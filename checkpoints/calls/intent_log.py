@@ -16,13 +16,13 @@ from django.db.models.functions import Now
 from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import (
+    call_log_tampering_detection,
     call_queries,
     convert_calls_to_dicts,
-    insert_and_verify_signed_decisions,
-    missing_call_detection,
     raw_sql_call_seals,
     require_unaltered_call,
     unfinished_call_queries,
+    verify_calls_against_decisions,
 )
 from checkpoints.db import clock, hot_statements
 from checkpoints.db.translate_errors_and_return_connections import (
@@ -76,7 +76,7 @@ def issue_call_or_find_live_call(
         try:
             with database_operation(store.using) as connection:
                 row = None
-                is_repeated = missing_call_detection.does_run_remember_live_call_key(owned_session, intent.key)
+                is_repeated = call_log_tampering_detection.does_run_remember_live_call_key(owned_session, intent.key)
                 if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_call_sealed_if_enabled(store, connection, owned_session, intent.step, values)
@@ -89,7 +89,7 @@ def issue_call_or_find_live_call(
             call = _read_intent_after_lost_commit(store, owned_session, intent, error)
         store.unanswered.discard(intent.key)
         status = CallStatus.ISSUED if isinstance(call, IssuedCall) else call.status
-        missing_call_detection.remember_or_forget_live_call_key(owned_session, intent.key, status)
+        call_log_tampering_detection.remember_or_forget_live_call_key(owned_session, intent.key, status)
         if intent.policy != KeyPolicy.STEP:
             is_settled = status in SETTLED_CALL_STATUSES
             owned_session.operations.remember_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
@@ -98,7 +98,7 @@ def issue_call_or_find_live_call(
             if executing:
                 store.executing.add(call.pk)
         else:
-            missing_call_detection.remember_other_session_of_replay(owned_session, call)
+            call_log_tampering_detection.remember_other_session_of_replay(owned_session, call)
         return call
 
 
@@ -223,7 +223,7 @@ def _issue_call_under_session_lock(
         last = _find_last_attempt_or_raise_conflict(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)
         if live_call is None:
-            missing_call_detection.require_no_remembered_call_missing(
+            call_log_tampering_detection.require_no_remembered_call_missing(
                 store.using, owned_session, session, intent.key, intent.scope
             )
         rejected_call = (
@@ -239,7 +239,7 @@ def _issue_call_under_session_lock(
         _require_call_may_start(store, owned_session, session, intent, live_call)
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
-            missing_call_detection.require_call_in_complete_log(store.using, session, live_call)
+            call_log_tampering_detection.require_call_in_complete_log(store.using, session, live_call)
         if live_call is not None and live_call.status == call_transitions_by_agent_or_system.BEGIN.before:
             return _consume_approval_and_issue_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
@@ -308,7 +308,7 @@ def _require_complete_log_if_other_session(store: Store, owned_session: OwnedSes
     """Require that the session of a call that answers this run is complete and in its newest state, if it is another
     one: what a resume has verified is this run's own session. A call without a result answers nothing."""
     if call.session_id != owned_session.pk and call.status in SETTLED_CALL_STATUSES:
-        missing_call_detection.verify_other_session_and_list_live_calls(store.using, call.session_id)
+        call_log_tampering_detection.verify_other_session_and_list_live_calls(store.using, call.session_id)
 
 
 def _find_last_attempt_or_raise_conflict(
@@ -339,7 +339,7 @@ def _find_rejected_call_of_operation(
         row_seals.verify_rows([last] if last else ())
     if last is None or last.status != CallStatus.REJECTED or last.idempotency_key != intent.key:
         return None
-    insert_and_verify_signed_decisions.verify_call_against_decisions(last)
+    verify_calls_against_decisions.verify_call_against_decisions(last)
     return last
 
 
@@ -409,7 +409,7 @@ def _consume_approval_and_issue_call(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
-    insert_and_verify_signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
+    verify_calls_against_decisions.require_signed_approval_quorum(approved, intent.approvals)
     _update_approved_call_or_raise_if_changed(
         store,
         approved,
@@ -431,7 +431,7 @@ def _update_approved_call_or_raise_if_changed(store: Store, approved: ToolCall, 
         pk=approved.pk, status=approved.status, revision=approved.revision
     )
     if unused_call.update(revision=approved.revision + 1, **changes) != 1:
-        raise missing_call_detection.build_hidden_call_error(approved)
+        raise call_log_tampering_detection.build_hidden_call_error(approved)
 
 
 def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent) -> ToolCall | None:
@@ -448,7 +448,7 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
         if call.idempotency_key != intent.key:
             why = "the lookup with another key found it: the database compares keys in another way"
             raise IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
-        insert_and_verify_signed_decisions.verify_call_against_decisions(call)
+        verify_calls_against_decisions.verify_call_against_decisions(call)
     return call
 
 
@@ -459,7 +459,7 @@ def _consume_rerun_approval_and_build_intent(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
-    insert_and_verify_signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
+    verify_calls_against_decisions.require_signed_approval_quorum(approved, intent.approvals)
     _update_approved_call_or_raise_if_changed(
         store, approved, status=call_transitions_by_agent_or_system.RERUN.after, settled_at=Now()
     )

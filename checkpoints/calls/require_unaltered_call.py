@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpoints.calls import insert_and_verify_signed_decisions
+from checkpoints.calls import verify_calls_against_decisions
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
 from checkpoints.models import ToolCall
@@ -15,7 +15,7 @@ def require_call_unaltered(call: ToolCall) -> None:
     Raises `IntegrityError` if it does not match its seal, its digests, or what people have signed about it.
     """
     row_seals.verify_row(call)
-    insert_and_verify_signed_decisions.verify_call_against_decisions(call)
+    verify_calls_against_decisions.verify_call_against_decisions(call)
     require_matching_digests(call)
 
 

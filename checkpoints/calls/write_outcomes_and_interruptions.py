@@ -13,7 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import call_queries, missing_call_detection, raw_sql_call_seals
+from checkpoints.calls import call_log_tampering_detection, call_queries, raw_sql_call_seals
 from checkpoints.db import hot_statements
 from checkpoints.db.translate_errors_and_return_connections import (
     database_operation,
@@ -164,7 +164,7 @@ def _try_write_sealed_outcome(
         if call_after is not None:
             raw_sql_call_seals.remember_sealed_call(owned_session, call_pk, call_after)
         if values["status"] not in LIVE_CALL_STATUSES:
-            missing_call_detection.remember_or_forget_live_call_key(owned_session, call.key, values["status"])
+            call_log_tampering_detection.remember_or_forget_live_call_key(owned_session, call.key, values["status"])
     return is_settled
 
 
@@ -214,7 +214,7 @@ def store_late_result_and_build_refusal(
         session = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         call = ToolCall.objects.using(store.using).select_for_update().filter(pk=call_pk).first()
         if call is None:
-            missing_call_detection.verify_complete_log_and_list_live_calls(store.using, session)
+            call_log_tampering_detection.verify_complete_log_and_list_live_calls(store.using, session)
             raise SessionNotFound(session_id)
         row_seals.verify_row(call)
         LateResult.objects.using(store.using).create(

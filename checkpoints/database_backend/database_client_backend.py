@@ -46,8 +46,8 @@ from checkpoints.peers import (
 from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_call_and_result_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
-from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.deliver_notices import SendNotice
+from checkpoints.peers.response_acceptance_outcomes import Answer
 from checkpoints.resume import resume_preview, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import (
@@ -66,7 +66,7 @@ from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import Unchanged, VersionChange
 from checkpoints.sync_and_async_flow_runners import Flow, Transact
-from checkpoints.versions import load_version, phase_record_import, save_phase_version, save_version
+from checkpoints.versions import import_legacy_phase_record, load_version, save_phase_version, save_version
 from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
 
@@ -296,7 +296,9 @@ class DatabaseBackend:
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None) -> ImportedRecord:
         with quarantine.quarantine_on_integrity_error(self.checkpointer_state, session_id):
-            return phase_record_import.import_phase_record(self.checkpointer_state, session_id, record, run_id=run_id)
+            return import_legacy_phase_record.import_phase_record(
+                self.checkpointer_state, session_id, record, run_id=run_id
+            )
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
         with quarantine.quarantine_on_integrity_error(self.checkpointer_state, session_id):

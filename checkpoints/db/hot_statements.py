@@ -108,7 +108,7 @@ class SaveBase:
 
 def build_session_change_assignments_sql(vendor: str, table: str = "") -> str:
     """SQL of the columns that every write changes on the session, so that its pages refresh."""
-    return f"{_build_next_revision_sql(table)}, {_quote_session_column('updated_at')} = {NOW_SQL[vendor]}"
+    return f"{_build_revision_increment_sql(table)}, {_quote_session_column('updated_at')} = {NOW_SQL[vendor]}"
 
 
 @cache
@@ -121,12 +121,12 @@ def _build_assignments_with_throttled_time_sql() -> str:
     time = _quote_session_column("updated_at")
     now = NOW_SQL["postgresql"]
     return (
-        f"{_build_next_revision_sql()}, "
+        f"{_build_revision_increment_sql()}, "
         f"{time} = CASE WHEN {time} BETWEEN {now} - INTERVAL '1 second' AND {now} THEN {time} ELSE {now} END"
     )
 
 
-def _build_next_revision_sql(table: str = "") -> str:
+def _build_revision_increment_sql(table: str = "") -> str:
     stored = f"{table}.{_quote_session_column('revision')}" if table else _quote_session_column("revision")
     return f"{_quote_session_column('revision')} = {stored} + 1"
 
@@ -363,7 +363,7 @@ def _build_move_session_head_sql(head_move: _HeadMove) -> str:
     sets = "".join(f", {_quote_session_column(field)} = %s" for field in head_move.sets)
     version = _quote_session_column("latest_version")
     if "updated_at" in head_move.sets:
-        changes = _build_next_revision_sql()
+        changes = _build_revision_increment_sql()
     elif "revision" in head_move.expects and head_move.vendor == "postgresql":
         changes = _build_assignments_with_throttled_time_sql()
     else:
@@ -679,7 +679,7 @@ def _build_head_seal_condition_sql(is_sealed: bool) -> str:
     return f"AND {_quote_session_column('row_seal')} = %s " if is_sealed else ""
 
 
-def _build_guard_condition_sql(is_guarded: bool) -> str:
+def _build_write_guard_condition_sql(is_guarded: bool) -> str:
     return f"AND {authenticated_idempotent_write_guard.IS_PERMITTED} " if is_guarded else ""
 
 
@@ -694,7 +694,7 @@ def _build_lock_session_and_set_status_sql(
         f"{_build_set_head_columns_sql(is_sealed)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
         f"AND {_quote_session_column('status')} IN ({make_placeholders(allowed)}) "
-        f"{_build_head_seal_condition_sql(is_sealed)}{_build_guard_condition_sql(is_guarded)}"
+        f"{_build_head_seal_condition_sql(is_sealed)}{_build_write_guard_condition_sql(is_guarded)}"
         f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('workspace')} AS workspace_pk, "
         f"{_quote_session_column('latest_version')} AS version"
     )
@@ -725,7 +725,7 @@ def _build_insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, 
         f"locked_session AS (SELECT {place} FROM {quote_table(Session)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s AND "
         f"{_quote_session_column('status')} IN ({make_placeholders(allowed)}) "
-        f"{_build_head_seal_condition_sql(is_sealed=True)}{_build_guard_condition_sql(guard_sql is not None)}"
+        f"{_build_head_seal_condition_sql(is_sealed=True)}{_build_write_guard_condition_sql(guard_sql is not None)}"
         f"FOR NO KEY UPDATE), inserted AS (INSERT INTO {quote_table(ToolCall)} "
         f"({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
         f"SELECT locked_session.{_quote_session_column('id')}, locked_session.{_quote_session_column('workspace')}, "
@@ -808,7 +808,7 @@ def _build_lock_session_for_outcome_sql(
         f"{build_session_change_assignments_sql(vendor)}{_build_set_head_columns_sql(is_sealed)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
         f"{_build_head_seal_condition_sql(is_sealed)}"
-        f"{_build_guard_condition_sql(is_guarded)}"
+        f"{_build_write_guard_condition_sql(is_guarded)}"
         f"RETURNING {_quote_session_column('id')} AS session_pk"
     )
 

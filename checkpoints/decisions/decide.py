@@ -19,18 +19,20 @@ from django.db.models.functions import Now
 from checkpoints import tracing
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import (
-    insert_and_verify_signed_decisions,
-    missing_call_detection,
+    call_log_tampering_detection,
+    insert_signed_decision,
     require_unaltered_call,
     unfinished_call_queries,
+    verify_calls_against_decisions,
 )
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
-from checkpoints.calls.insert_and_verify_signed_decisions import DecisionTerms
+from checkpoints.calls.insert_signed_decision import DecisionTerms
 from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.db.clock import read_database_time
-from checkpoints.decisions.actors import Actor, Vote, to_actor
+from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decision_target import DecisionTarget
-from checkpoints.decisions.decision_transaction import lock_session_and_get_call
+from checkpoints.decisions.lock_session_for_decision import lock_session_and_get_call
+from checkpoints.decisions.votes import Vote
 from checkpoints.enums import (
     APPROVAL_KINDS,
     DECIDING_KINDS,
@@ -246,7 +248,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         )
         asked_args_digest = changes.get("asked_args_digest", call.asked_args_digest)
         terms = DecisionTerms(call.approvals, people, asked_args_digest, call.deadline)
-        insert_and_verify_signed_decisions.insert_decision_signed_if_enabled(decision, terms, using=store.using)
+        insert_signed_decision.insert_decision_signed_if_enabled(decision, terms, using=store.using)
         is_restoring = verdict.kind == DecisionKind.EDIT and decision.args_digest == asked_args_digest
         _record_decision_in_audit_trail(store, session, call, verdict, is_restoring=is_restoring)
         _mark_session_ready_if_all_decided(store, session)
@@ -384,7 +386,7 @@ def _list_agreeing_people_or_refuse_actor(
     if call.approvals <= 1:
         return [verdict.actor.person]
     decisions = _list_decisions_and_require_none_missing(store, session, call)
-    insert_and_verify_signed_decisions.verify_decisions(decisions)
+    verify_calls_against_decisions.verify_decisions(decisions)
     voters = verdict.actor.electorate(decisions)
     person = verdict.actor.person
     if verdict.kind == DecisionKind.APPROVE and person in _find_people_who_edited(decisions, voters):
@@ -405,13 +407,13 @@ def _list_decisions_and_require_none_missing(store: Store, session: Session, cal
     Raises `IntegrityError` if a row of the session does not match, or is missing.
     """
     decisions, keys = (
-        insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(store.using).filter(session=session),
+        verify_calls_against_decisions.select_decisions_joined_for_signatures(store.using).filter(session=session),
         get_seal_keys(),
     )
     if keys is None:
         about_call = decisions.filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
         return list(about_call.order_by(*Decision.IN_ORDER))
-    found = missing_call_detection.verify_all_rows_and_list_wanted(
+    found = call_log_tampering_detection.verify_all_rows_and_list_wanted(
         decisions,
         session.pk,
         keys,

@@ -25,13 +25,13 @@ from django.db.models import F, Max
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import framework_interrupt_calls, insert_and_verify_signed_decisions
+from checkpoints.calls import framework_interrupt_calls, insert_signed_decision, verify_calls_against_decisions
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
-from checkpoints.calls.insert_and_verify_signed_decisions import DecisionTerms
+from checkpoints.calls.insert_signed_decision import DecisionTerms
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decide import RULES, dump_evidence, list_open_votes, require_and_clean_decision_reason
 from checkpoints.decisions.decision_target import DecisionTarget
-from checkpoints.decisions.decision_transaction import lock_session_and_get_call
+from checkpoints.decisions.lock_session_for_decision import lock_session_and_get_call
 from checkpoints.enums import (
     DECIDING_KINDS,
     WITHDRAWABLE_KINDS,
@@ -115,11 +115,11 @@ def _get_decision_or_raise_used(session: Session, call: ToolCall) -> Decision:
 
 def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -> Decision:
     """Return the actor's latest decision that waits for others to agree. Raises `NothingToWithdraw`."""
-    rows = insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(str(call._state.db)).filter(
+    rows = verify_calls_against_decisions.select_decisions_joined_for_signatures(str(call._state.db)).filter(
         tool_call=call, kind__in=sorted(DECIDING_KINDS)
     )
     decisions = list(rows.order_by(*Decision.IN_ORDER))
-    insert_and_verify_signed_decisions.verify_decisions(decisions)
+    verify_calls_against_decisions.verify_decisions(decisions)
     voters = actor.electorate(decisions)
     open_votes = list_open_votes(call.args_digest, decisions, voters)
     own = [vote for vote in open_votes if voters[vote.pk].person == actor.person]
@@ -130,13 +130,13 @@ def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -
 
 def get_withdrawable_decision_or_raise(call: ToolCall) -> Decision:
     """Return the decision of a person that is in force, used or not. Raises `NothingToWithdraw`."""
-    decisions = insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(str(call._state.db)).filter(
+    decisions = verify_calls_against_decisions.select_decisions_joined_for_signatures(str(call._state.db)).filter(
         tool_call=call, final=True, kind__in=sorted(DECIDING_KINDS)
     )
     decision = decisions.order_by(*Decision.IN_ORDER).last()
     if decision is None or decision.kind not in WITHDRAWABLE_KINDS or call.undecided:
         raise NothingToWithdraw(call.session.session_id, call.call_id, call.status)
-    insert_and_verify_signed_decisions.verify_decisions([decision])
+    verify_calls_against_decisions.verify_decisions([decision])
     return decision
 
 
@@ -227,7 +227,7 @@ def _insert_withdrawal(
         revision=call.revision,
     )
     terms = DecisionTerms(call.approvals, [actor.person], call.asked_args_digest)
-    insert_and_verify_signed_decisions.insert_decision_signed_if_enabled(withdrawal, terms, using=store.using)
+    insert_signed_decision.insert_decision_signed_if_enabled(withdrawal, terms, using=store.using)
 
 
 def _increment_session_revision_and_reopen_review(store: Store, session: Session, *, needs_review: bool) -> None:

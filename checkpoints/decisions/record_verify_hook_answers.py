@@ -17,7 +17,7 @@ from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe, ask_verify_hook_flow, find_verify_hook
 from checkpoints.decisions.decision_target import DecisionTarget
-from checkpoints.decisions.decision_transaction import lock_session_and_get_call
+from checkpoints.decisions.lock_session_for_decision import lock_session_and_get_call
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageError
 from checkpoints.formats.canonical_json import to_canonical_json

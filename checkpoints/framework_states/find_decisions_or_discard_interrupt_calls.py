@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from checkpoints.calls import framework_interrupt_calls, insert_and_verify_signed_decisions, unfinished_call_queries
+from checkpoints.calls import framework_interrupt_calls, unfinished_call_queries, verify_calls_against_decisions
 from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import DecisionKind, SessionStatus
 from checkpoints.exceptions import SessionNotFound
@@ -105,10 +105,10 @@ def find_decisions_if_all_decided(
             return None
         calls = framework_interrupt_calls.load_interrupt_calls_by_key(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)
-        decisions = insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
+        decisions = verify_calls_against_decisions.select_decisions_joined_for_signatures(store.using).filter(
             tool_call__in=calls.values(), kind__in=kinds, final=True
         )
-        insert_and_verify_signed_decisions.verify_decisions(decisions)
+        verify_calls_against_decisions.verify_decisions(decisions)
         found = {
             decision.tool_call_id: DecisionKind(decision.kind) for decision in decisions.order_by(*Decision.IN_ORDER)
         }

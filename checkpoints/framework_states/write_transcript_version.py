@@ -105,7 +105,7 @@ def write_version_of_content_or_none_if_unchanged(
     head, end = _branch_head_if_needed_and_build_end(store, row, head_before, operations, content)
     usage = message_usage_sums.add_usage_of_messages(
         save_version.parse_version_state(row.session_id, newest).usage,
-        [*_list_new_messages_with_usage(store, head_before, end), *content.list_usage_beside_messages()],
+        [*_list_new_messages_that_state_usage(store, head_before, end), *content.list_usage_beside_messages()],
     )
     change = VersionChange(payload=content.payload, usage=usage)
     return write_version_and_answered_calls_if_changed(
@@ -238,7 +238,7 @@ def build_next_version_if_append_only(
     return end, state, [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
 
 
-def _list_new_messages_with_usage(
+def _list_new_messages_that_state_usage(
     store: Store, head_before: TranscriptHead, end: TranscriptEnd
 ) -> list[dict[str, Any]]:
     """List the new messages that state a usage, without those that were in the transcript before it was rewritten."""

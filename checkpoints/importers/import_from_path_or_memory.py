@@ -14,13 +14,17 @@ from checkpoints.importers.find_and_read_transcript_files import (
     build_unreadable_folder_refusal,
     find_source_files,
 )
+from checkpoints.importers.import_changed_files import IncrementalFileImport
 from checkpoints.importers.import_errors import NothingToImport
+from checkpoints.importers.import_file_and_appended_lines import (
+    ImportOptions,
+    add_value_or_report_damage,
+    build_import_context,
+)
 from checkpoints.importers.import_in_processes import close_connections_and_import_in_processes
 from checkpoints.importers.import_report import ImportReport, Progress
-from checkpoints.importers.incremental_file_import import IncrementalFileImport
 from checkpoints.importers.parallel_file_groups import can_forked_processes_use_database, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
-from checkpoints.importers.resumable_file_import import ImportOptions, add_value_or_report_damage, build_import_context
 from checkpoints.store.database_client_state import Store
 
 

@@ -27,7 +27,13 @@ from checkpoints.db.translate_errors_and_return_connections import database_oper
 from checkpoints.exceptions import StorageBusy, StorageError
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
 from checkpoints.importers.find_and_read_transcript_files import SourceFile
+from checkpoints.importers.import_changed_files import (
+    UNEXPECTED_CONTENT,
+    IncrementalFileImport,
+    save_imported_file_rows,
+)
 from checkpoints.importers.import_errors import ImportOvertaken
+from checkpoints.importers.import_file_and_appended_lines import FileImport, ImportOptions
 from checkpoints.importers.import_report import (
     LISTS,
     MAX_DAMAGED_KEPT,
@@ -36,14 +42,8 @@ from checkpoints.importers.import_report import (
     Progress,
     RefusedFile,
 )
-from checkpoints.importers.incremental_file_import import (
-    UNEXPECTED_CONTENT,
-    IncrementalFileImport,
-    save_imported_file_rows,
-)
 from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.parallel_file_groups import group_files_by_session_and_size, split_into_transactions
-from checkpoints.importers.resumable_file_import import FileImport, ImportOptions
 from checkpoints.models import ImportedFile
 from checkpoints.store.database_client_state import Store
 

@@ -28,7 +28,7 @@ from checkpoints.importers.find_and_read_transcript_files import LIVE_SECONDS
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.price_table import ESTIMATE_MARKS, Cost
 from checkpoints.models import Run, Segment, Session
-from checkpoints.seals import session_name_reuse_prevention
+from checkpoints.seals import session_names_in_witness
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 
@@ -134,7 +134,7 @@ def insert_sessions_with_runs_and_events(
     rows = [row for _, row, _ in sessions]
     insert_rows_and_set_keys(store.using, rows)
     for row in rows:
-        session_name_reuse_prevention.record_new_session_name_or_raise(
+        session_names_in_witness.record_new_session_name_or_raise(
             store.workspace, row.session_id, row.key_space, row.pk
         )
     segments = [Segment(session=row) for row in rows]
@@ -169,7 +169,7 @@ def update_imported_session_and_run_at_end(
     """
     new_values = _build_session_columns_at_end(origin, end, row, run)
     if not has_new_versions:
-        new_values |= _build_unchanged_cost_columns(row, new_values["metadata"])
+        new_values |= _build_columns_keeping_stored_cost(row, new_values["metadata"])
     is_recent = is_transcript_end_recent(store.using, end)
     rows = Session.objects.using(store.using).filter(pk=row.pk)
     if any(getattr(row, name) != value for name, value in new_values.items()) or (
@@ -198,7 +198,7 @@ def _build_session_columns_at_end(origin: TranscriptOrigin, end: SessionEnd, row
     return columns
 
 
-def _build_unchanged_cost_columns(row: Session, metadata: str) -> dict[str, Any]:
+def _build_columns_keeping_stored_cost(row: Session, metadata: str) -> dict[str, Any]:
     """Return the columns that describe the stored cost of a session, with its estimate in the new `metadata`."""
     described, stored = parse_json(metadata), parse_json(row.metadata)
     for name in ESTIMATE_MARKS:

@@ -20,18 +20,18 @@ from checkpoints.importers.find_and_read_transcript_files import (
     build_unreadable_folder_refusal,
     find_source_files,
 )
+from checkpoints.importers.import_changed_files import (
+    TEMPORARY_ERRORS,
+    UNEXPECTED_CONTENT,
+    IncrementalFileImport,
+)
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
+from checkpoints.importers.import_file_and_appended_lines import FileImport, ImportOptions
 from checkpoints.importers.import_from_path_or_memory import (
     import_files_in_processes_or_one_by_one,
     import_files_unless_unchanged,
 )
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
-from checkpoints.importers.incremental_file_import import (
-    TEMPORARY_ERRORS,
-    UNEXPECTED_CONTENT,
-    IncrementalFileImport,
-)
-from checkpoints.importers.resumable_file_import import FileImport, ImportOptions
 
 #: Seconds between two looks at the folder.
 DEFAULT_INTERVAL: Final = 0.5

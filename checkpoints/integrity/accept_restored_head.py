@@ -8,7 +8,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import ReasonRequired, SealKeyMissing, WitnessMissing
 from checkpoints.models import Session
-from checkpoints.seals import session_heads, session_name_reuse_prevention, witness
+from checkpoints.seals import session_heads, session_names_in_witness, witness
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 
 
@@ -45,7 +45,7 @@ def accept_stored_head_in_witness(using: str, session_pk: int, *, actor: str, re
         if session is None or not session.row_seal:
             return False
         head = session_heads.verify_session_row_and_build_head(session, keys).to_witnessed_head()
-        is_new = session_name_reuse_prevention.record_stored_session_name_if_unknown(
+        is_new = session_names_in_witness.record_stored_session_name_if_unknown(
             session.workspace.slug, session.session_id, session.key_space, session.pk
         )
         known = kept.find_session(head.name)

@@ -11,7 +11,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import IntegrityError, SealKeyMissing, WitnessedSessionMissing
 from checkpoints.integrity import mistyped_values, verify_session_rows
 from checkpoints.models import AuditEvent, EarlyResponse, Message, Session
-from checkpoints.seals import row_seals, sealed_model, session_name_reuse_prevention, witness
+from checkpoints.seals import row_seals, sealed_model, session_names_in_witness, witness
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.witness_records import build_session_name, parse_session_pk
 
@@ -49,7 +49,7 @@ def seal_unsealed_rows_ignoring_witness(using: str, session_pk: int) -> int:
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is None:
             return 0
-        session_name_reuse_prevention.record_stored_session_name_if_unknown(
+        session_names_in_witness.record_stored_session_name_if_unknown(
             session.workspace.slug, session.session_id, session.key_space, session.pk
         )
         count = 0
@@ -95,7 +95,7 @@ def _require_no_other_witnessed_session_of_name(session: Session) -> None:
     Whoever has deleted or renamed that one could put a row without a seal in its place.
     """
     own = build_session_name(session.key_space, session.pk)
-    for name, number in session_name_reuse_prevention.list_sessions_with_name_in_witness(
+    for name, number in session_names_in_witness.list_sessions_with_name_in_witness(
         session.workspace.slug, session.session_id
     ):
         if name != own:

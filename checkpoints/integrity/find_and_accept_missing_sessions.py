@@ -12,7 +12,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import ReasonRequired
 from checkpoints.integrity.verify_session_rows import IntegrityProblem
 from checkpoints.models import AuditEvent, Session, Workspace
-from checkpoints.seals import session_name_reuse_prevention, witness
+from checkpoints.seals import session_names_in_witness, witness
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness_records import (
     build_head_of_deleted_session,
@@ -78,7 +78,7 @@ def find_sessions_of_name_missing_from_database(using: str, session_id: str) -> 
     found = dict(
         session
         for workspace in workspaces
-        for session in session_name_reuse_prevention.list_sessions_with_name_in_witness(workspace, session_id)
+        for session in session_names_in_witness.list_sessions_with_name_in_witness(workspace, session_id)
     )
     return [_build_missing_session(using, name, found[name]) for name in _iterate_names_without_row(using, list(found))]
 

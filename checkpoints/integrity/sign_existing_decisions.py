@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db import models, transaction
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import decision_signatures, insert_and_verify_signed_decisions
-from checkpoints.calls.insert_and_verify_signed_decisions import DecisionTerms
+from checkpoints.calls import decision_signatures, verify_calls_against_decisions
+from checkpoints.calls.insert_signed_decision import DecisionTerms
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import DecisionSigningKeyMissing
 from checkpoints.models import Decision, Session
@@ -37,7 +37,7 @@ def sign_unsigned_decisions_of_session(using: str, session_pk: int, *, actor: st
         if session is None:
             return 0
         decisions = list(
-            insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(using)
+            verify_calls_against_decisions.select_decisions_joined_for_signatures(using)
             .filter(session=session)
             .order_by(*Decision.IN_ORDER)
         )

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from django.db import connections, models, transaction
 
-from checkpoints.calls import insert_and_verify_signed_decisions, missing_call_detection, require_unaltered_call
+from checkpoints.calls import call_log_tampering_detection, require_unaltered_call, verify_calls_against_decisions
 from checkpoints.db.batched_row_iteration import BATCH_SIZE, iterate_rows_read_in_batches
 from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
@@ -136,7 +136,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
     Returns:
         Hashes of the keys of its live calls, which the run remembers; empty if sealing is off.
     """
-    insert_and_verify_signed_decisions.verify_session_calls_against_decisions(using, session.pk)
+    verify_calls_against_decisions.verify_session_calls_against_decisions(using, session.pk)
     live_keys: set[int] = set()
     keys = get_seal_keys()
     if keys is None:
@@ -150,7 +150,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
             row_seals.verify_row(row)
             _append_row_if_sealed(rows, model, getattr(row, "row_seal", None))
             if isinstance(row, ToolCall):
-                live_keys |= missing_call_detection.collect_live_key_hashes([row])
+                live_keys |= call_log_tampering_detection.collect_live_key_hashes([row])
     for model in COUNTED_MODELS:
         of_session = model._default_manager.using(using).filter(session=session)
         for seal in of_session.values_list("row_seal", flat=True):
@@ -238,7 +238,7 @@ def _iterate_problems_of_all_rows(
     found, collected = _list_models_with_rows_in_key_range(using, session_pks), _VersionEndsAndSegments()
     for model in [model for model in found if model in SESSION_MODELS]:
         yield from _iterate_row_problems_and_collect_version_ends(using, model, session_pks, counts, collected)
-    for session_pk, error in insert_and_verify_signed_decisions.iterate_decision_errors_of_sessions(using, session_pks):
+    for session_pk, error in verify_calls_against_decisions.iterate_decision_errors_of_sessions(using, session_pks):
         yield session_pk, IntegrityProblem.from_error(error)
     without_sum = {session_pk for session_pk, _ in unknown_keys}
     with_head = [session for session in with_head if session.pk not in without_sum]

@@ -76,14 +76,16 @@ def convert_legacy_record(session_id: str, record: object) -> ConvertedRecord:
     transcript = _validate_transcript_messages(payload.pop("messages", None))
     snapshot = None
     if transcript is not None:
-        snapshot = _build_dataclass(RuntimeSnapshot, _convert_executions(payload, changes), "payload.", changes)
+        snapshot = _build_dataclass_with_defaults(
+            RuntimeSnapshot, _convert_executions(payload, changes), "payload.", changes
+        )
     elif unknown_names := sorted(payload.keys() - _collect_field_names(kind)):
         raise MalformedValue("payload.messages", f"it is missing, and {unknown_names[0]} belongs to a whole snapshot")
     run_id = fields.get("run_id")
     if not isinstance(run_id, str) or not run_id:
         raise MalformedValue("run_id", "it is missing or not text")
     return ConvertedRecord(
-        run_id, _build_dataclass(kind, payload, "payload.", []), snapshot, transcript, tuple(changes)
+        run_id, _build_dataclass_with_defaults(kind, payload, "payload.", []), snapshot, transcript, tuple(changes)
     )
 
 
@@ -188,7 +190,7 @@ def _convert_execution(kind: type[Any], item: object, path: str, changes: list[s
     return {**_get_field_defaults(kind), **fields}
 
 
-def _build_dataclass(kind: type[T], data: dict[str, Any], path: str, changes: list[str]) -> T:
+def _build_dataclass_with_defaults(kind: type[T], data: dict[str, Any], path: str, changes: list[str]) -> T:
     """Build the dataclass from those of its fields that are given."""
     values = {name: value for name, value in data.items() if name in _collect_field_names(kind)}
     if kind is RuntimeSnapshot:

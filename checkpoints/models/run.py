@@ -10,7 +10,7 @@ from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus
 from checkpoints.generate_and_validate_ids import generate_uuid7
 from checkpoints.models.session import Session
 from checkpoints.models.translated_enum_choices import build_choices
-from checkpoints.seals.checked_insert_model import CheckedInsertModel
+from checkpoints.seals.dropped_insert_detection import CheckedInsertModel
 
 #: Number of the run that stands for the copying of a fork: the first process of the fork is run 1.
 FORK_RUN_NUMBER: Final = 0

@@ -17,7 +17,7 @@ from checkpoints.peers.agent_call_and_result_types import (
     TakenTask,
     Told,
 )
-from checkpoints.peers.agent_response_outcomes import (
+from checkpoints.peers.response_acceptance_outcomes import (
     Accepted,
     Answer,
     Cancelled,

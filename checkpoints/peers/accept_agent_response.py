@@ -24,7 +24,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters, lock_and_answer_agent_calls
-from checkpoints.peers.agent_response_outcomes import (
+from checkpoints.peers.response_acceptance_outcomes import (
     Accepted,
     Answer,
     Cancelled,

@@ -15,9 +15,9 @@ from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput, NotOverHttp, SessionNotFound
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.generate_and_validate_ids import validate_id
-from checkpoints.peers import agent_response_outcomes
+from checkpoints.peers import response_acceptance_outcomes
 from checkpoints.peers.agent_call_and_result_types import Deadline, Join, Paused, Swept
-from checkpoints.peers.agent_response_outcomes import Answer
+from checkpoints.peers.response_acceptance_outcomes import Answer
 from checkpoints.remote.remote_call_log import report_call_outcome
 from checkpoints.remote.remote_checkpointer_state import RemoteCheckpointerState
 from checkpoints.remote.transport import escape_identifier
@@ -231,7 +231,7 @@ class SingleRequests(OperationsNotOverHttp):
         fields = {"result": result, "session_id": session_id, "peer": peer, "token": token}
         path = f"/peer-calls/{escape_identifier(validate_id('peer call id', peer_call_id))}/response"
         answer = self._send_write_request(path, fields)
-        kind = getattr(agent_response_outcomes, answer.pop("answer"))
+        kind = getattr(response_acceptance_outcomes, answer.pop("answer"))
         if "deadline" in answer:
             answer["deadline"] = datetime.fromisoformat(answer["deadline"])
         answered: Answer = kind(**answer)

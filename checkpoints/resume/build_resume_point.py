@@ -9,34 +9,18 @@ from checkpoints.db.translate_errors_and_return_connections import database_oper
 from checkpoints.enums import (
     SETTLED_CALL_STATUSES,
 )
-from checkpoints.exceptions import (
-    CheckpointCorrupted,
-)
-from checkpoints.formats.canonical_json import parse_json
 from checkpoints.integrity import quarantine
-from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.models import Session, ToolCall
 from checkpoints.resume import resume_plan
 from checkpoints.resume.resume_plan import TranscriptTail
-from checkpoints.resume.resume_point import ResumePoint
+from checkpoints.resume.resume_point import EMPTY_VERSION, ResumePoint
+from checkpoints.resume.resume_point_of_finished_session import finish_session_of_ended_run
 from checkpoints.resume.stored_results_by_call_id import StoredResultsByCallId
-from checkpoints.sessions import create_finish_release
-from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.versions import load_run_phase_and_snapshot, load_version
 from checkpoints.versions.load_run_phase_and_snapshot import RunPosition
-
-#: State from which a session without a checkpoint resumes.
-EMPTY_VERSION: dict[str, Any] = {
-    "transcript": [],
-    "plan": None,
-    "budget_spent_usd": 0.0,
-    "usage": None,
-    "version": 0,
-    "payload": None,
-}
 
 
 def load_latest_version_and_run_position(
@@ -55,7 +39,7 @@ def prepare_or_finish_run_and_build_resume_point(
 ) -> ResumePoint:
     """Open the calls that a run is to answer, and build the point where it continues; finish a run that had ended."""
     if position.terminal_details is not None:
-        return _finish_session_of_ended_run(store, owned_session, position.terminal_details)
+        return finish_session_of_ended_run(store, owned_session, position.terminal_details)
     reading = database_operation(store.using, writes=False)
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id), reading:
         session = Session.objects.using(store.using).get(pk=owned_session.pk)
@@ -85,38 +69,3 @@ def _build_replayable_results(operations: OpenOperations, answers: Iterable[Tool
     calls = list(answers)
     results = {call.call_id: resume_plan.build_replayed_result(call) for call in calls}
     return StoredResultsByCallId(results, operations, {call.call_id: call.pk for call in calls})
-
-
-def load_resume_point_if_finished(store: Store, session_id: str) -> ResumePoint | None:
-    """Load the stored end of a finished session; None while it is not finished. Raises `SessionNotFound`."""
-    with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
-        session = look_up_and_lock_rows.get_session(store, session_id)
-        look_up_and_lock_rows.require_not_quarantined(session)
-        if not session.finished:
-            return None
-        latest = load_version.load_latest_version(store, session_id) or EMPTY_VERSION
-    return ResumePoint(
-        run=None,
-        transcript=latest["transcript"],
-        plan=latest["plan"],
-        budget_spent_usd=latest["budget_spent_usd"],
-        usage=latest["usage"],
-        version=latest["version"],
-        finished=True,
-        result=_parse_session_result(session),
-    )
-
-
-def _parse_session_result(session: Session) -> Any:
-    try:
-        return None if session.result is None else parse_json(session.result)
-    except ValueError as error:
-        raise CheckpointCorrupted(session.session_id, "the result of the session", str(error)) from error
-
-
-def _finish_session_of_ended_run(store: Store, owned_session: OwnedSession, end: RunTerminal) -> ResumePoint:
-    """Finish the session of a run that had ended and whose process died before it could finish the session."""
-    create_finish_release.finish_session(store, owned_session.session_id, end.state, end.terminal_result)
-    point = load_resume_point_if_finished(store, owned_session.session_id)
-    assert point is not None  # noqa: S101 - it has just been finished
-    return point

@@ -17,8 +17,8 @@ from checkpoints.exceptions import (
 from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import ToolCall
 from checkpoints.resume import resume_plan
-from checkpoints.resume.build_resume_point import EMPTY_VERSION
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
+from checkpoints.resume.resume_point import EMPTY_VERSION
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store

@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import convert_calls_to_dicts, insert_and_verify_signed_decisions, unfinished_call_queries
+from checkpoints.calls import convert_calls_to_dicts, unfinished_call_queries, verify_calls_against_decisions
 from checkpoints.db import clock
 from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.decisions import record_verify_hook_answers
@@ -132,7 +132,7 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
                     store, session
                 ):
                     return False
-                insert_and_verify_signed_decisions.verify_session_calls_against_decisions(store.using, owned_session.pk)
+                verify_calls_against_decisions.verify_session_calls_against_decisions(store.using, owned_session.pk)
                 take_and_release_ownership.write_run_status_as_owner(store, owned_session, RunStatus.RUNNING)
                 is_waiting = session is not None and unfinished_call_queries.list_verified_undecided_calls_of_session(
                     store, session

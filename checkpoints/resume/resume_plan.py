@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from checkpoints.calls import call_queries, insert_and_verify_signed_decisions, require_unaltered_call
+from checkpoints.calls import call_queries, require_unaltered_call, verify_calls_against_decisions
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.enums import (
     CallStatus,
@@ -99,7 +99,7 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
     found = logged_calls.values() if asked_for else _list_calls_since_last_version(store, session)
     calls = [call for call in found if call is not None]
     row_seals.verify_rows(calls)
-    insert_and_verify_signed_decisions.verify_calls_against_decisions(store.using, calls)
+    verify_calls_against_decisions.verify_calls_against_decisions(store.using, calls)
     for call in calls:
         if call.status in ANSWERED_STATUSES or (
             call.status == CallStatus.FAILED and _was_marked_failed_by_person(store, call)
@@ -192,10 +192,10 @@ def _digest_args_or_empty(requested_call: RequestedCall) -> str:
 
 def _was_marked_failed_by_person(store: Store, call: ToolCall) -> bool:
     """Return whether a person stated that the call failed: the agent gets that result, and the call is not repeated."""
-    decisions = insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
+    decisions = verify_calls_against_decisions.select_decisions_joined_for_signatures(store.using).filter(
         tool_call=call, kind=DecisionKind.MARK_FAILED, final=True
     )
-    insert_and_verify_signed_decisions.verify_decisions(decisions)
+    verify_calls_against_decisions.verify_decisions(decisions)
     return bool(decisions)
 
 

@@ -10,6 +10,16 @@ from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.store.owning_run_protocol import OwningRun
 
+#: State from which a session without a checkpoint resumes.
+EMPTY_VERSION: dict[str, Any] = {
+    "transcript": [],
+    "plan": None,
+    "budget_spent_usd": 0.0,
+    "usage": None,
+    "version": 0,
+    "payload": None,
+}
+
 
 @dataclass(frozen=True)
 class ResumePoint:

@@ -10,7 +10,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.models import Run, ToolCall
-from checkpoints.resume import build_resume_point, resume_gate
+from checkpoints.resume import build_resume_point, resume_gate, resume_point_of_finished_session
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -50,7 +50,7 @@ def _take_session_and_pass_gate_flow(
     store: Store, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str, paused: bool
 ) -> Flow[ResumePoint]:
     finished_point: ResumePoint | None = yield Transact(
-        lambda: build_resume_point.load_resume_point_if_finished(store, session_id)
+        lambda: resume_point_of_finished_session.load_resume_point_if_finished(store, session_id)
     )
     if finished_point is not None:
         return finished_point
@@ -112,7 +112,7 @@ def take_and_resume_or_list_undecided_calls(
     """
     if description is not None:
         create_finish_release.create_session_if_missing(store, session_id, description)
-    finished_point = build_resume_point.load_resume_point_if_finished(store, session_id)
+    finished_point = resume_point_of_finished_session.load_resume_point_if_finished(store, session_id)
     if finished_point is not None:
         return finished_point
     owned_session = _own_session_and_interrupt_abandoned_calls(store, session_id, takeover=takeover, paused=paused)

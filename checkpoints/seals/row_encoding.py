@@ -108,7 +108,7 @@ def build_row_encoder(model: type[models.Model], names: tuple[str, ...], opening
 
     def encode_any_types(values: Sequence[Any]) -> bytes:
         encoders = [
-            _generate_encoder([_build_encoding_f_string_part(kind, "value_0")], "", "", _encode_value_of_other_type)
+            _generate_encoder([_build_encoding_f_string_part(kind, "value_0")], "", "", _encode_mistyped_value)
             for kind in kinds
         ]
         encoded = [encode((value,)) for encode, value in zip(encoders, values, strict=True)]
@@ -148,7 +148,7 @@ def _generate_encoder(
     return encode
 
 
-def _encode_value_of_other_type(values: Sequence[Any]) -> bytes:
+def _encode_mistyped_value(values: Sequence[Any]) -> bytes:
     """Return the encoding of a single value of another type than its column: as JSON, with its type."""
     (value,) = values
     return encode_values_as_json_array([type(value).__name__, value])

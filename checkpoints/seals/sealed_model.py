@@ -15,7 +15,7 @@ from django.db import models, router, transaction
 
 from checkpoints.exceptions import IntegrityError
 from checkpoints.seals import row_seals, session_heads
-from checkpoints.seals.checked_insert_model import CheckedInsertModel, CheckedInsertQuerySet
+from checkpoints.seals.dropped_insert_detection import CheckedInsertModel, CheckedInsertQuerySet
 from checkpoints.seals.seal_keys import SEAL_SIZE, SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
 

@@ -22,7 +22,7 @@ from django.apps import apps
 from django.db import connections, models
 
 from checkpoints.exceptions import IntegrityError, WitnessAhead
-from checkpoints.seals import row_seals, session_name_reuse_prevention, witness
+from checkpoints.seals import row_seals, session_names_in_witness, witness
 from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.seal_keys import KEY_ID_SIZE, NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.witness_records import WitnessedHead, build_session_name
@@ -167,7 +167,7 @@ def write_head_and_record_name_of_new_session(workspace: str, stored: models.Que
     keys = get_seal_keys()
     row = None if keys is None else stored.first()
     if keys is not None and row is not None:
-        session_name_reuse_prevention.record_new_session_name_or_raise(workspace, row.session_id, row.key_space, row.pk)
+        session_names_in_witness.record_new_session_name_or_raise(workspace, row.session_id, row.key_space, row.pk)
         head = SessionHead(row_seals.get_sealed_values_by_field(row), 0, None)
         write_head_and_record_in_witness(stored.db, head.compute_next_head(keys, 0, {}))
 

@@ -130,7 +130,7 @@ class _AppendAttempt:
         store = self.store
         row = look_up_and_lock_rows.get_session(store, self.session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(row)
-        newest = save_version.find_and_verify_newest_version_of_session(store.using, row)
+        newest = save_version.find_newest_version_matching_head(store.using, row)
         unconfirmed_append = store.unconfirmed_appends.get(self.session_id)
         if unconfirmed_append is not None and self._is_repeated_append(unconfirmed_append, row):
             return unconfirmed_append.expected + 1

@@ -22,7 +22,7 @@ from checkpoints.generate_and_validate_ids import validate_id
 from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.models.run import FORK_RUN_NUMBER
-from checkpoints.seals import row_seals, session_name_reuse_prevention
+from checkpoints.seals import row_seals, session_names_in_witness
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
@@ -182,9 +182,7 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, *
             fork.save(using=store.using, force_insert=True)
     except IntegrityError as error:  # another process has just created it
         raise SessionExists(new_session_id) from error
-    session_name_reuse_prevention.record_new_session_name_or_raise(
-        store.workspace, new_session_id, fork.key_space, fork.pk
-    )
+    session_names_in_witness.record_new_session_name_or_raise(store.workspace, new_session_id, fork.key_space, fork.pk)
     return fork
 
 

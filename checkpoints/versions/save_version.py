@@ -637,7 +637,7 @@ def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     return rows[0] if rows else None
 
 
-def find_and_verify_newest_version_of_session(using: str, row: Session) -> Checkpoint | None:
+def find_newest_version_matching_head(using: str, row: Session) -> Checkpoint | None:
     """Find the newest version of a session whose row is locked.
 
     Raises `IntegrityError` if it does not match its seal, or if the session names another one or ends elsewhere.
@@ -653,7 +653,7 @@ def require_session_ends_with_newest_version(using: str, row: Session) -> None:
     Nothing if sealing is off, or if the session has no seal. Raises `IntegrityError`.
     """
     if get_seal_keys() is not None and row.row_seal:
-        find_and_verify_newest_version_of_session(using, row)
+        find_newest_version_matching_head(using, row)
 
 
 @cache

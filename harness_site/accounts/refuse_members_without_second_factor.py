@@ -12,8 +12,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from harness_site.accounts.htmx_refusal_response import build_refused_fragment
 from harness_site.accounts.models import Membership
-from harness_site.accounts.refuse_htmx_request import build_refused_fragment
 
 
 def refuse_until_second_factor_is_set_up(request: HttpRequest, membership: Membership) -> HttpResponse:

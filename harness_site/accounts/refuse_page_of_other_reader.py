@@ -12,9 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
+from harness_site.accounts.htmx_refusal_response import HEADER, STATUS, build_refused_fragment
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
-from harness_site.accounts.refuse_htmx_request import HEADER, STATUS, build_refused_fragment
 
 #: Field of forms that the browser sends, which names the reader of their page.
 FIELD: Final = "page_reader"

@@ -7,6 +7,7 @@ from harness_site.accounts.views import (
     required_second_factor,
     reveal_secrets,
     sign_in_and_sign_out,
+    switch_workspace,
 )
 
 app_name = "harness_accounts"
@@ -17,10 +18,10 @@ urlpatterns = [
     path("first/<str:token>/", first_account_and_sign_in_link.create_first_account, name="first-account"),
     path("link/<str:token>/", first_account_and_sign_in_link.sign_in_by_link, name="sign-in-link"),
     path("invitations/<str:secret>/", accept_invitation.show_or_accept_invitation, name="invitation"),
-    path("workspace/", own_account.switch_workspace, name="switch-workspace"),
+    path("workspace/", switch_workspace.switch_workspace, name="switch-workspace"),
     path(
         "workspace/<str:workspace>/<path:place>",
-        own_account.open_link_or_ask_to_switch_workspace,
+        switch_workspace.open_link_or_ask_to_switch_workspace,
         name="enter-workspace",
     ),
     path("second-factor/", required_second_factor.show_required_second_factor, name="required-factor"),

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.http import HttpResponse
 
 JSON: Final = "application/json"
-#: Answers that name this header are held back while they say so: see `long_polls_and_event_streams`.
+#: Answers that name this header are held back while they say so: see `long_poll_and_sse_middleware`.
 WAITING: Final = "Harness-Waiting"
 
 

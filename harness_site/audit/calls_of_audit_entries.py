@@ -24,7 +24,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.folded_entry_pages import EntryRow
 from harness_site.core.call_sentences import format_short_call_sentence
-from harness_site.core.formatting import mask_and_shorten_to_one_line
+from harness_site.core.masked_formatting import mask_and_shorten_to_one_line
 from harness_site.core.masking import secret_values_in_call_arguments
 from harness_site.core.masking.masker import get_masked_text_beginning, use_masking_rules_with_extra_values
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden

@@ -29,7 +29,8 @@ from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.calls_of_audit_entries import AuditedCall
 from harness_site.audit.folded_entry_pages import EntryRow
 from harness_site.audit.format_event_details_and_actors import mask_and_format_actor, mask_and_format_detail_value
-from harness_site.core.formatting import format_number, mask_and_shorten_to_one_line
+from harness_site.core.formatting import format_number
+from harness_site.core.masked_formatting import mask_and_shorten_to_one_line
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.safe_display_text import shorten_text_in_middle
 from harness_site.core.status_and_decision_labels import get_decision_shape_and_label, get_status_shape_and_label

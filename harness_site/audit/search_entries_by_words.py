@@ -232,7 +232,7 @@ def _build_condition_of_word(workspace_pk: int, word: str, window: _Window) -> Q
     notes = Invitation.objects.filter(_contains("note", word) | _contains("email", word), workspace=workspace_pk)
     invitations = list(notes.order_by("-pk").values_list("pk", flat=True)[:_MAX_INVITATIONS])
     about_invitation = reduce(or_, (Q(details__contains=f'"invitation":{pk}') for pk in invitations), Q(pk__in=()))
-    calls = _query_calls_of_window(workspace_pk, window)
+    calls = _query_calls_of_sessions_in_window(workspace_pk, window)
     commented = calls.filter(_contains("comments__text", word)).values("session")
     return (
         _contains("actor", word)
@@ -265,7 +265,7 @@ def _build_condition_of_word_in_sentence(word: str) -> Q:
     return found | Q(actor__in=sorted(list_machines_with_word_in_name(word)))
 
 
-def _query_calls_of_window(workspace_pk: int, window: _Window) -> QuerySet[ToolCall]:
+def _query_calls_of_sessions_in_window(workspace_pk: int, window: _Window) -> QuerySet[ToolCall]:
     """Query the calls of the sessions that entries of a window are about."""
     events = AuditEvent.objects.filter(_HAS_CALL, workspace=workspace_pk, pk__gte=window.oldest)
     if window.before is not None:

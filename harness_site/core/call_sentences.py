@@ -11,7 +11,7 @@ from django.utils.translation import gettext, ngettext
 
 from checkpoints.enums import UNANSWERED_RESULT
 from checkpoints.models.tool_calls_and_results import INTERRUPT_TOOL
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.iso_times_in_call_arguments import format_time_argument, format_times_in_sentence
 from harness_site.core.masking.masker import (
     collect_secret_values,
@@ -148,7 +148,7 @@ def format_call_sentence(call: DescribedCall) -> str:
     """Describe what a call was about to do: in the tool's words, else made from its name and arguments."""
     try:
         return build_masked_call_sentence(
-            call.tool, call.sentence, formatting.parse_json_or_text(call.args_json_in_caller_order)
+            call.tool, call.sentence, masked_formatting.parse_json_or_text(call.args_json_in_caller_order)
         )
     except (ValueError, RecursionError):
         logger.exception("The arguments of the call %s cannot be put in words.", getattr(call, "pk", ""))
@@ -176,7 +176,7 @@ def remove_sentence_from_question_args(args: Any, sentence: str) -> Any:
 def format_short_call_sentence(call: DescribedCall) -> str:
     """Describe a call in a list, as `format_call_sentence` does; long arguments stand on the page of the call."""
     try:
-        args = formatting.parse_json_or_text(call.args_json_in_caller_order)
+        args = masked_formatting.parse_json_or_text(call.args_json_in_caller_order)
         return _build_masked_sentence(call.tool, call.sentence, args, build_short_call_sentence)
     except (ValueError, RecursionError):
         return format_call_sentence(call)
@@ -211,7 +211,7 @@ def summarize_call(call: DescribedCall, *, is_beside_tool_name: bool) -> CallSum
     describe = describe_call_beside_tool_name if is_beside_tool_name else format_short_call_sentence
     sentence = describe(call)
     try:
-        args = formatting.parse_json_or_text(call.args_json_in_caller_order)
+        args = masked_formatting.parse_json_or_text(call.args_json_in_caller_order)
         if does_sentence_describe_call(call.sentence) or not _may_be_about_command_or_file(call.tool, args):
             return CallSummary(sentence)
         with use_masking_rules_with_extra_values(collect_secret_values(args)):
@@ -230,7 +230,7 @@ def _may_be_about_command_or_file(tool: str, args: Any) -> bool:
 def _build_summary_with_whole_command_or_path(tool: str, args: dict[str, Any], sentence: str) -> CallSummary:
     path = _find_path_argument_of_file_tool(tool, args)
     if path is not None:
-        whole = formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
+        whole = masked_formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
         return CallSummary(sentence, "" if sentence.endswith(whole) else whole)
     command = _find_command_in_first_argument_or_empty(mask_secret_fields_only(args))
     if not command:
@@ -257,7 +257,7 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
         return build_default_call_sentence(tool, args)
     path = _find_path_argument_of_file_tool(tool, args)
     if path is not None:
-        whole = formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
+        whole = masked_formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
         return f"{put_tool_in_words(tool)} {shorten_path_at_beginning(whole, _MAX_VALUE_LENGTH)}"
     shown_args = mask_secret_fields_only(args)
     (first_name, first), *others = shown_args.items()
@@ -381,7 +381,7 @@ def _generate_pieces_of_masked_args(tool: str, args: Any, *, omitted: int = 0) -
     if not isinstance(args, dict):
         if args not in (None, ""):
             yield ": ", False
-            yield formatting.mask_and_shorten_to_one_line(args), True
+            yield masked_formatting.mask_and_shorten_to_one_line(args), True
         return
     for number, (key, value) in enumerate(islice(args.items(), _MAX_ARGUMENTS)):
         is_first_command = number == 0 and key in _COMMAND_ARGUMENTS
@@ -450,7 +450,7 @@ def put_tool_in_words(tool: str) -> str:
 
 
 def _put_name_in_words(name: str, limit: int = 60) -> str:
-    return formatting.mask_and_shorten_to_one_line(name, limit).translate(_SPACE_BETWEEN_WORDS).strip()
+    return masked_formatting.mask_and_shorten_to_one_line(name, limit).translate(_SPACE_BETWEEN_WORDS).strip()
 
 
 def format_argument_in_sentence(name: str, value: Any) -> Any:
@@ -502,4 +502,4 @@ def _put_scalar_in_words(value: Any) -> str:
         return "–"
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
-    return formatting.mask_and_shorten_to_one_line(value)
+    return masked_formatting.mask_and_shorten_to_one_line(value)

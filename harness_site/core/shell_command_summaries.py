@@ -8,7 +8,7 @@ from typing import Final
 
 from django.utils.translation import gettext
 
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.masking.masker import get_masked_text_beginning
 from harness_site.core.rendering.safe_display_text import shorten_text
 
@@ -49,12 +49,12 @@ def summarize_command(command: str) -> CommandSummary:
     match = _LEADING_FOLDER.match(masked)
     folder = "" if match is None else match["single"] or match["double"] or match["bare"]
     text = masked if match is None else masked[match.end() :]
-    whole_folder = formatting.mask_and_shorten_to_one_line(folder, _SCANNED)
+    whole_folder = masked_formatting.mask_and_shorten_to_one_line(folder, _SCANNED)
     return CommandSummary(
         _summarize_patch(command) or _shorten_command(text),
         shorten_path_at_beginning(whole_folder, _MAX_FOLDER_LENGTH),
         whole_folder,
-        formatting.mask_and_shorten_to_one_line(command, _SCANNED // 4),
+        masked_formatting.mask_and_shorten_to_one_line(command, _SCANNED // 4),
     )
 
 
@@ -64,7 +64,7 @@ def describe_patched_files(patch: str) -> str:
         return ""
     paths = list(dict.fromkeys(path.strip() for path in _PATCHED_FILE.findall(patch[:_SCANNED_PATCH])))
     named = [
-        shorten_path_at_beginning(formatting.mask_and_shorten_to_one_line(path, _SCANNED), _MAX_PATH_LENGTH)
+        shorten_path_at_beginning(masked_formatting.mask_and_shorten_to_one_line(path, _SCANNED), _MAX_PATH_LENGTH)
         for path in paths[:_MAX_PATCHED_FILES]
     ]
     omitted = len(paths) - len(named)
@@ -88,7 +88,7 @@ def _summarize_patch(command: str) -> str:
 def _shorten_command(masked: str) -> str:
     heredoc = _HEREDOC.search(masked)
     first = masked if heredoc is None else masked[: heredoc.end()]
-    line = _PATH.sub(_shorten_matched_path, formatting.mask_and_shorten_to_one_line(first, _SCANNED))
+    line = _PATH.sub(_shorten_matched_path, masked_formatting.mask_and_shorten_to_one_line(first, _SCANNED))
     is_cut = heredoc is not None and bool(masked[heredoc.end() :].strip())
     return shorten_text(f"{line} …" if is_cut else line, _MAX_COMMAND_LENGTH)
 

@@ -332,7 +332,7 @@ def _build_database_setup_blocks(framework: str) -> list[Block]:
             "Where the agent runs, install the library. Then run the line there that the first command has printed:"
         )
         blocks = [_build_create_agent_login_block(), Block("shell", sentence, install, "bash")]
-    lines = _list_seal_key_and_witness_export_lines()
+    lines = _list_key_and_witness_export_lines()
     if lines:
         sentence = _(
             "This site verifies what agents write, so an agent needs these settings too. In the place of SEAL_KEY and "
@@ -342,7 +342,7 @@ def _build_database_setup_blocks(framework: str) -> list[Block]:
     return blocks
 
 
-def _list_seal_key_and_witness_export_lines() -> list[str]:
+def _list_key_and_witness_export_lines() -> list[str]:
     """List the commands that set the keys of an agent. Secret values are left out."""
     lines = []
     if get_seal_keys() is not None:

@@ -18,7 +18,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts import load_masking_rules
-from harness_site.core import call_explanation_texts, formatting
+from harness_site.core import call_explanation_texts, formatting, masked_formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.hidden_characters import format_on_one_line
 from harness_site.core.masking import masker, secret_values_in_call_arguments
@@ -125,7 +125,7 @@ def load_and_build_notice_message(notice: Notice, *, to_person: bool = False) ->
             values = secrets.get(call.session_id, ())
             with (
                 masker.use_masking_rules_with_extra_values(values),
-                masker.mask_values_of_secret_fields_in_context(formatting.parse_json_or_text(call.args)),
+                masker.mask_values_of_secret_fields_in_context(masked_formatting.parse_json_or_text(call.args)),
             ):
                 items.append(_build_notice_item(call, notice.workspace))
                 # A hand-over and a comment are about one call.

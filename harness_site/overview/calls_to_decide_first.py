@@ -16,7 +16,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.call_sentences import format_call_sentence
-from harness_site.core.formatting import parse_json_or_text
+from harness_site.core.masked_formatting import parse_json_or_text
 from harness_site.review.differing_arguments import (
     describe_differing_arguments,
     find_names_of_visibly_differing_arguments,

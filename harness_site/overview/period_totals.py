@@ -319,10 +319,10 @@ def _load_session_totals_by_step(scope: _Scope, parts: _PartsOfSteps) -> dict[da
     for row in _filter_by_scope_and_parts(_select_session_sums_by_columns("hourly", "start"), scope, parts):
         for step, sign in parts[row["hourly"], row["start"]]:
             rows[step].append((row, sign))
-    return {step: _sum_session_rows(of_step) for step, of_step in rows.items()}
+    return {step: _sum_signed_session_rows(of_step) for step, of_step in rows.items()}
 
 
-def _sum_session_rows(rows: Sequence[tuple[Mapping[str, Any], int]]) -> SessionTotals:
+def _sum_signed_session_rows(rows: Sequence[tuple[Mapping[str, Any], int]]) -> SessionTotals:
     """Add up rows with their signs, 1 or -1."""
     counts = {name: sum(sign * int(row[f"{name}_sum"]) for row, sign in rows) for name in SESSION_COUNTS}
     return SessionTotals(**counts, cost=sum((sign * row["cost_sum"] for row, sign in rows), Decimal(0)))
@@ -343,7 +343,7 @@ def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
 
 def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
     rows = _filter_by_scope_and_period(_select_session_sums_by_columns("agent"), _Scope(workspace, ""), period)
-    agents = [(row["agent"], _sum_session_rows([(row, 1)])) for row in rows]
+    agents = [(row["agent"], _sum_signed_session_rows([(row, 1)])) for row in rows]
     highest = max((totals.cost for _, totals in agents), default=Decimal(0))
     ranked = sorted(agents, key=lambda pair: (-pair[1].cost, -pair[1].tokens, -pair[1].sessions, pair[0]))
     return tuple(AgentTotals(name, totals, float(totals.cost / highest) if highest else 0.0) for name, totals in ranked)

@@ -10,10 +10,10 @@ from checkpoints.enums import DecisionKind
 from checkpoints.formats import digests, parse_json, to_canonical_json
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.masking.masker import MASK, restore_masked_values
 from harness_site.core.rendering import json_tree
-from harness_site.review.json_error_texts import describe_json_error
+from harness_site.review.json_syntax_error_messages import describe_json_error
 
 #: Maximum length in characters of arguments that can be edited in a browser.
 LONGEST: Final = 100_000
@@ -67,7 +67,7 @@ def load_arguments_before_edits(call: ToolCall) -> Any:
     """Return the arguments as the model asked for them, before any edit."""
     edits = Decision.objects.filter(tool_call=call, kind=DecisionKind.EDIT)
     first_edit = edits.order_by(*Decision.IN_ORDER).values_list("evidence", flat=True).first()
-    return formatting.parse_json_or_text(get_args_json_before_edit(first_edit) or call.args)
+    return masked_formatting.parse_json_or_text(get_args_json_before_edit(first_edit) or call.args)
 
 
 def load_original_arguments_to_restore_or_none(call: ToolCall) -> dict[str, Any] | None:
@@ -89,4 +89,4 @@ def compute_arguments_digest(args: dict[str, Any]) -> str:
 
 def has_masked_arguments(call: ToolCall) -> bool:
     """Return whether some of the arguments of a call are masked for the reader."""
-    return MASK in json_tree.mask_and_dump_json(formatting.parse_json_or_text(call.args))
+    return MASK in json_tree.mask_and_dump_json(masked_formatting.parse_json_or_text(call.args))

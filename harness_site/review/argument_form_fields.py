@@ -29,7 +29,7 @@ from harness_site.review.argument_edit_parsing_and_originals import (
 )
 from harness_site.review.argument_field_paths import ROOT, ArgumentPath, RowState
 from harness_site.review.edited_argument_warnings import ArgumentWarning
-from harness_site.review.json_error_texts import describe_json_error
+from harness_site.review.json_syntax_error_messages import describe_json_error
 from harness_site.review.lists_edited_as_text_lines import (
     LIST_KINDS,
     find_list_kind,
@@ -389,7 +389,7 @@ def _find_field_error_or_empty(field: ArgumentField, original: Any) -> str:
     if field.kind == "rows" or field.place.row_state == RowState.REMOVED:
         return ""
     try:
-        value = _parse_and_restore_value(field, original)
+        value = _parse_value_and_restore_masked_parts(field, original)
     except InvalidArgumentText as error:
         return str(error)
     if value is ABSENT or MASK not in json.dumps(value, ensure_ascii=False):
@@ -399,7 +399,7 @@ def _find_field_error_or_empty(field: ArgumentField, original: Any) -> str:
     return _("A part of this is masked. Keep {mask} where it stood, or enter a whole new value.").format(mask=MASK)
 
 
-def _parse_and_restore_value(field: ArgumentField, original: Any) -> Any:
+def _parse_value_and_restore_masked_parts(field: ArgumentField, original: Any) -> Any:
     value = field.parse_typed_value()
     stored = field.place.find_value(original, ABSENT)
     return value if ABSENT in (value, stored) else restore_masked_values(value, stored)
@@ -455,7 +455,11 @@ def compose_arguments(fields: Sequence[ArgumentField], stored: str, *, is_invali
             field.place.set_value(arguments, [{} for _number in _parse_row_numbers(field.typed)])
             continue
         is_kept = is_invalid_kept and bool(field.error)
-        value = field.place.find_value(original, ABSENT) if is_kept else _parse_and_restore_value(field, original)
+        value = (
+            field.place.find_value(original, ABSENT)
+            if is_kept
+            else _parse_value_and_restore_masked_parts(field, original)
+        )
         if value is not ABSENT:
             field.place.set_value(arguments, value)
     return arguments

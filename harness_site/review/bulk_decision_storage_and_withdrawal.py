@@ -20,7 +20,7 @@ from checkpoints.models import Decision, Session, ToolCall, Workspace
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.models import Membership
-from harness_site.core import formatting, status_and_decision_labels
+from harness_site.core import masked_formatting, status_and_decision_labels
 from harness_site.review.decision_effect_texts import advise_after_used_decision, find_live_owner_run
 from harness_site.review.decision_error_texts import DecisionProblem, build_decision_problem
 from harness_site.review.differing_arguments import find_names_of_visibly_differing_arguments
@@ -62,7 +62,7 @@ class RecordedDecision:
 
     @property
     def args(self) -> Any:
-        return formatting.parse_json_or_text(self.call.args)
+        return masked_formatting.parse_json_or_text(self.call.args)
 
     @property
     def chip_of_run_since_decision(self) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.models import ToolCall
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.call_sentences import (
     format_argument_in_sentence,
     format_call_sentence,
@@ -47,12 +47,12 @@ def _render_code(value: re.Match[str]) -> str:
 def _split_call_sentence_at_values(call: ToolCall, sentence: str) -> list[tuple[str, bool]]:
     if not call.sentence:
         return list_masked_default_sentence_pieces(
-            call.tool, formatting.parse_json_or_text(call.args_json_in_caller_order)
+            call.tool, masked_formatting.parse_json_or_text(call.args_json_in_caller_order)
         )
     try:
         return list(split_sentence_at_template_values(sentence, call.sentence_template))
     except ValueError:
-        args = {} if call.is_question else formatting.parse_json_or_text(call.args)
+        args = {} if call.is_question else masked_formatting.parse_json_or_text(call.args)
         return list(split_sentence_at_argument_values(sentence, args))
 
 

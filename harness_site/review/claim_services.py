@@ -27,7 +27,7 @@ from harness_site.review.models import Claim
 def claim_or_take_over_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
     """Claim a call for a member, also in place of somebody else's claim."""
     with transaction.atomic():
-        row, is_live = _get_or_create_locked_claim(call, by)
+        row, is_live = _lock_or_create_claim_with_liveness(call, by)
         if is_live and row.member_id == by.pk:
             return
         now = clock.now()
@@ -39,7 +39,7 @@ def claim_or_take_over_call(call: ToolCall, *, by: Membership, request: HttpRequ
 def hand_over_call(call: ToolCall, *, by: Membership, to: Membership, note: str, request: HttpRequest) -> None:
     """Claim a call for a colleague, who sees who handed it over and the note, and is notified."""
     with transaction.atomic():
-        row, _ = _get_or_create_locked_claim(call, to)
+        row, _ = _lock_or_create_claim_with_liveness(call, to)
         now = clock.now()
         Claim.objects.filter(pk=row.pk).update(
             member=to, since=now, seen_at=now, handed_by=by.user.get_username(), note=note
@@ -48,7 +48,7 @@ def hand_over_call(call: ToolCall, *, by: Membership, to: Membership, note: str,
         notices_between_members.create_handover_notice(call, by=by, to=to, note=note)
 
 
-def _get_or_create_locked_claim(call: ToolCall, member: Membership) -> tuple[Claim, bool]:
+def _lock_or_create_claim_with_liveness(call: ToolCall, member: Membership) -> tuple[Claim, bool]:
     """Lock the claim on a call, created for `member` as expired if there is none; return it and whether it is live."""
     now = clock.now()
     defaults = {"member": member, "since": now, "seen_at": now - 2 * HANDED_FOR}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
-from checkpoints.decisions.actors import Vote
+from checkpoints.decisions.votes import Vote
 from checkpoints.enums import (
     DECIDING_KINDS,
     WITHDRAWABLE_KINDS,
@@ -24,7 +24,7 @@ from checkpoints.models import Decision, Run, Session, ToolCall
 from checkpoints.sessions.display_status import derive_session_display_status
 from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.models import Membership
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.masked_json_value_differences import list_value_differences
 from harness_site.core.masking.masker import is_masking_active
@@ -139,7 +139,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "args": _format_arguments_not_shown_elsewhere(call, seen.decision),
         "secrets_hidden": is_masking_active(),
         "unusual_amount": load_usual_amounts(call.workspace_id, [call]).find_unusual_amount(
-            call.tool, find_visible_amount(formatting.parse_json_or_text(call.args))
+            call.tool, find_visible_amount(masked_formatting.parse_json_or_text(call.args))
         ),
         "has_masked_arguments": argument_edit_parsing_and_originals.has_masked_arguments(call),
         "undecided": call.undecided,
@@ -293,7 +293,7 @@ def _format_arguments_not_shown_elsewhere(call: ToolCall, decision: Decision | N
     Of a question this is its value, without the text that the sentence shows. Its options are left out while they are
     answers to choose from, and listed by their labels afterwards, of which the `decision` has chosen one.
     """
-    args = formatting.parse_json_or_text(call.args_json_in_caller_order)
+    args = masked_formatting.parse_json_or_text(call.args_json_in_caller_order)
     if not isinstance(args, dict):
         return args
     if not call.is_question or args.keys() != {"value"}:
@@ -360,7 +360,7 @@ def _build_argument_edit_differences_context(
     if not edits:
         return None
     before = argument_edit_parsing_and_originals.load_arguments_before_edits(call)
-    after = formatting.parse_json_or_text(call.args_json_in_caller_order)
+    after = masked_formatting.parse_json_or_text(call.args_json_in_caller_order)
     return {
         "last": edits[-1],
         "is_repeated": len(edits) > 1,
@@ -377,7 +377,7 @@ def build_decision_evidence_context(decision: Decision | None) -> dict[str, Any]
     """Build the evidence of the decision: a safe `link`, a `text`, and the `rest` of the evidence."""
     if decision is None or decision.evidence is None:
         return None
-    evidence = formatting.parse_json_or_text(decision.evidence)
+    evidence = masked_formatting.parse_json_or_text(decision.evidence)
     if not isinstance(evidence, dict):
         return {"rest": evidence}
     link = mask_safe_link_or_return_empty(evidence.get("link"))

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from checkpoints.enums import CallStatus, DecisionKind, Risk, SideEffect
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.money_amounts_in_call_arguments import find_visible_amount
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
@@ -158,7 +158,7 @@ def _adapt_rerun_option_to_tool(call: ToolCall, option: AnswerOption, *, has_unu
         return RERUN_OF_READING
     if call.risk == Risk.LOW and not call.is_imported and not has_unusual_amount:
         return RERUN_OF_LOW_RISK
-    amount = find_visible_amount(formatting.parse_json_or_text(call.args))
+    amount = find_visible_amount(masked_formatting.parse_json_or_text(call.args))
     if amount is None or not amount.currency:
         return option
     return replace(

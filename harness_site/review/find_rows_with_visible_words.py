@@ -10,7 +10,7 @@ from django.db.models import Case, F, TextField, Value, When
 from django.db.models.lookups import GreaterThan
 
 from checkpoints.db.decompressed_text_sql import StoredSize
-from harness_site.core import call_sentences, formatting
+from harness_site.core import call_sentences, masked_formatting
 from harness_site.core.masking.masker import (
     MASK,
     mask_json_value,
@@ -97,7 +97,7 @@ def _has_all_words(call: Any, words: Sequence[str], secrets: Collection[str]) ->
 
 def _iterate_visible_texts(call: Any, secrets: Collection[str]) -> Iterator[str]:
     """Yield what the reader can see of a call, in which these secrets of its session are masked too."""
-    args = formatting.parse_json_or_text(call.searched_args)
+    args = masked_formatting.parse_json_or_text(call.searched_args)
     with use_masking_rules_with_extra_values(secrets), mask_values_of_secret_fields_in_context(args):
         names = (call.tool, call.call_id, call.session__session_id, call.session__agent, *call[len(SEARCHED_COLUMNS) :])
         visible_names = [mask_and_reveal_hidden(name) for name in names]

@@ -18,7 +18,7 @@ from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
@@ -216,7 +216,7 @@ class ApprovalForm(DecisionForm):
     def _compose_typed_json_of_fields(self) -> str:
         arguments = argument_form_fields.compose_arguments(self.argument_fields, self._get_stored_json_of_fields())
         if self.question_parts:
-            value = mask_json_value(formatting.parse_json_or_text(self.call.args))["value"]
+            value = mask_json_value(masked_formatting.parse_json_or_text(self.call.args))["value"]
             arguments = {"value": {**value, **arguments}}
         return json.dumps(arguments, ensure_ascii=False)
 
@@ -283,7 +283,7 @@ class ApprovalForm(DecisionForm):
             digest = argument_edit_parsing_and_originals.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint_of_digest(digest)
             original = argument_edit_parsing_and_originals.load_arguments_before_edits(self.call)
-            current = formatting.parse_json_or_text(self.call.args_json_in_caller_order)
+            current = masked_formatting.parse_json_or_text(self.call.args_json_in_caller_order)
             self.differences = list_value_differences(current, self.changed, as_stored=True)
             self.differences_from_original = list_value_differences(original, self.changed, as_stored=True)
             self.argument_warnings = list_argument_warnings(original, self.changed)
@@ -293,7 +293,7 @@ class ApprovalForm(DecisionForm):
             self.add_error("args", error.detail)
         else:
             if digest == argument_edit_parsing_and_originals.compute_arguments_digest(
-                formatting.parse_json_or_text(self.call.args)
+                masked_formatting.parse_json_or_text(self.call.args)
             ):
                 self.is_unchanged = True
                 self.add_error("args", _("Change at least one argument. These are the current ones."))
@@ -311,7 +311,7 @@ class ApprovalForm(DecisionForm):
 
     def _count_arguments_changed_in_json(self, text: str) -> int:
         """Return in how many arguments the typed JSON differs from the call; 1 for a text that has no arguments."""
-        stored, typed = map(formatting.parse_json_or_text, (self.stored_arguments_text, text))
+        stored, typed = map(masked_formatting.parse_json_or_text, (self.stored_arguments_text, text))
         if not text or json.dumps(typed, sort_keys=True) == json.dumps(stored, sort_keys=True):
             return 0
         if not isinstance(typed, dict) or not isinstance(stored, dict):
@@ -322,7 +322,7 @@ class ApprovalForm(DecisionForm):
     def _list_differences_of_valid_fields(self) -> None:
         stored = self._get_stored_json_of_fields()
         changed = argument_form_fields.compose_arguments(self.argument_fields, stored, is_invalid_kept=True)
-        self.differences = list_value_differences(formatting.parse_json_or_text(stored), changed, as_stored=True)
+        self.differences = list_value_differences(masked_formatting.parse_json_or_text(stored), changed, as_stored=True)
 
     @property
     def grouped_argument_fields(self) -> tuple[ArgumentField | ArgumentGroup, ...]:
@@ -398,9 +398,9 @@ class ApprovalForm(DecisionForm):
         """Height of the text area in lines, from 4 to 20."""
         return min(max((self["args"].value() or "").count("\n") + 2, 4), 20)
 
-    def has_arguments_of(self, call: ToolCall) -> bool:
+    def has_same_arguments_as(self, call: ToolCall) -> bool:
         """Return whether the arguments of a call, which was loaded after the edit, are those of this edit."""
-        stored = formatting.parse_json_or_text(call.args)
+        stored = masked_formatting.parse_json_or_text(call.args)
         return bool(
             argument_edit_parsing_and_originals.compute_arguments_digest(stored)
             == argument_edit_parsing_and_originals.compute_arguments_digest(self.changed)
@@ -440,7 +440,7 @@ def keep_only_changed_arguments(data: QueryDict, call: ToolCall, before: str) ->
     """
     sent = data.copy()
     text = sent.get("args", "")
-    is_text_changed = formatting.parse_json_or_text(text) != formatting.parse_json_or_text(
+    is_text_changed = masked_formatting.parse_json_or_text(text) != masked_formatting.parse_json_or_text(
         argument_edit_parsing_and_originals.format_masked_arguments_if_editable(before) or ""
     )
     earlier_fields = argument_form_fields.build_argument_fields(before, {name: str(sent[name]) for name in sent})

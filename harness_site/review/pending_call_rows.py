@@ -22,7 +22,12 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
-from harness_site.core import call_explanation_texts, call_sentences, formatting, status_and_decision_labels
+from harness_site.core import (
+    call_explanation_texts,
+    call_sentences,
+    masked_formatting,
+    status_and_decision_labels,
+)
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
@@ -204,7 +209,7 @@ class PendingRowBuilder:
         if error := find_verification_error_and_quarantine(call):
             sentence, label = get_seal_error_sentence_and_label(error)
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
-        args = formatting.parse_json_or_text(call.args_json_in_caller_order)
+        args = masked_formatting.parse_json_or_text(call.args_json_in_caller_order)
         with (
             use_masking_rules_with_extra_values(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
@@ -267,7 +272,7 @@ class PendingRowBuilder:
     def _quarantine_if_altered_and_build_outage_line(self, call: ToolCall) -> OutageCallLine:
         if error := find_verification_error_and_quarantine(call):
             return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", get_seal_error_sentence_and_label(error)[0])
-        args = formatting.parse_json_or_text(call.args)
+        args = masked_formatting.parse_json_or_text(call.args)
         with (
             use_masking_rules_with_extra_values(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
@@ -279,7 +284,7 @@ class PendingRowBuilder:
                 sentence,
                 session_id=mask_and_reveal_hidden(call.session.session_id),
                 agent=call.session.agent,
-                error_message=formatting.mask_and_shorten_output_to_one_line(call.error_message, 200),
+                error_message=masked_formatting.mask_and_shorten_output_to_one_line(call.error_message, 200),
                 amount=find_visible_amount(args),
                 risk=self.find_shown_risk(call),
             )
@@ -389,7 +394,7 @@ class PendingRowBuilder:
             '<a class="risk {}" href="{}" title="{}" aria-label="{}">{}{}</a>',
             risk,
             build_filter_url(self._query, risk=risk),
-            _explain_risk(risk, is_usual=is_usual),
+            _explain_source_of_risk(risk, is_usual=is_usual),
             gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)},
             render_icon("triangle-alert") if risk == Risk.HIGH else "",
             words,
@@ -453,12 +458,12 @@ def _describe_edits(args: Any, changes: ChangesOfWaitingCall) -> str:
 
 def _format_argument_change(difference: ValueDifference) -> str:
     before, after = (
-        formatting.mask_and_shorten_to_one_line(
+        masked_formatting.mask_and_shorten_to_one_line(
             "".join(piece.text for piece in difference.pieces if piece.change in ("same", change)), 60
         )
         for change in ("del", "ins")
     )
-    path = formatting.mask_and_shorten_to_one_line(difference.path, 60) or gettext("all arguments")
+    path = masked_formatting.mask_and_shorten_to_one_line(difference.path, 60) or gettext("all arguments")
     if difference.hidden:
         return path
     if difference.kind == "changed":
@@ -516,7 +521,7 @@ def _describe_what_call_waits_for(
     return translate_status(call.status)
 
 
-def _explain_risk(risk: str, *, is_usual: bool) -> str:
+def _explain_source_of_risk(risk: str, *, is_usual: bool) -> str:
     """Explain where the risk of a call comes from: its tool declares it, or it follows from what the tool may do."""
     if not is_usual:
         return gettext("The tool declares this risk.")
@@ -555,7 +560,9 @@ def _describe_options_and_other_values(call: ToolCall, args: Any, sentence: str)
     value = args.get("value") if isinstance(args, dict) else None
     if not isinstance(value, dict) or not call_sentences.does_sentence_describe_call(call.sentence):
         return ""
-    options = [formatting.mask_and_shorten_to_one_line(choice.label, 60) for choice in list_question_choices(call)]
+    options = [
+        masked_formatting.mask_and_shorten_to_one_line(choice.label, 60) for choice in list_question_choices(call)
+    ]
     others = call_sentences.remove_sentence_from_question_args(
         {"value": remove_requested_answer_type(remove_listed_choices(call, value))}, call.sentence
     )

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import DecisionKind
 from checkpoints.models import Decision, ToolCall
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.masking.masker import mask_json_value
 from harness_site.core.rendering.safe_display_text import reveal_hidden_characters
 
@@ -66,7 +66,7 @@ def list_question_choices(call: ToolCall) -> tuple[QuestionChoice, ...]:
     """
     if not call.is_question:
         return ()
-    args = formatting.parse_json_or_text(call.args)
+    args = masked_formatting.parse_json_or_text(call.args)
     stored_items, masked_items = _get_option_list_or_empty(args), _get_option_list_or_empty(mask_json_value(args))
     if not stored_items or len(stored_items) > _MAX_OPTIONS or len(stored_items) != len(masked_items):
         return ()
@@ -85,7 +85,7 @@ def list_question_choices(call: ToolCall) -> tuple[QuestionChoice, ...]:
 def find_requested_answer_type(call: ToolCall) -> AnswerType | None:
     """Return the type of the answer that the value of a question asks for, by its `type` or by a JSON schema; None if
     it has neither."""
-    args = formatting.parse_json_or_text(call.args) if call.is_question else None
+    args = masked_formatting.parse_json_or_text(call.args) if call.is_question else None
     value = args.get("value") if isinstance(args, dict) else None
     if not isinstance(value, dict):
         return None
@@ -104,7 +104,7 @@ def remove_requested_answer_type(value: Any) -> Any:
 def is_question_text_alone(call: ToolCall) -> bool:
     """Return whether the value of a question is nothing but its text and its options, so that there is no value to
     correct."""
-    args = formatting.parse_json_or_text(call.args_json_in_caller_order) if call.is_question else None
+    args = masked_formatting.parse_json_or_text(call.args_json_in_caller_order) if call.is_question else None
     if not isinstance(args, dict) or args.keys() != {"value"}:
         return False
     value = args["value"]
@@ -131,7 +131,7 @@ def get_question_parts_to_edit(call: ToolCall) -> dict[str, Any]:
 
     The result is empty for a call that is no question, and for a value without parts.
     """
-    args = formatting.parse_json_or_text(call.args_json_in_caller_order) if call.is_question else None
+    args = masked_formatting.parse_json_or_text(call.args_json_in_caller_order) if call.is_question else None
     value = args["value"] if isinstance(args, dict) and args.keys() == {"value"} else None
     if not isinstance(value, dict):
         return {}

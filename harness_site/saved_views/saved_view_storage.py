@@ -74,7 +74,7 @@ def rename_saved_view(view: SavedView, name: str, *, by: Membership) -> None:
         raise _build_name_taken_error(by, view.page, name) from error
 
 
-def replace_saved_view(view: SavedView, replacement: SavedView) -> None:
+def overwrite_view_and_delete_replacement(view: SavedView, replacement: SavedView) -> None:
     """Give `view` the filters of `replacement`, which is deleted, for the whole workspace.
 
     Raises:

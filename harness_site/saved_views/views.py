@@ -55,7 +55,7 @@ def update_or_replace_saved_view(request: MemberRequest, page: str) -> HttpRespo
         if replacement == view:
             raise Http404
         try:
-            saved_view_storage.replace_saved_view(view, replacement)
+            saved_view_storage.overwrite_view_and_delete_replacement(view, replacement)
         except SavedView.DoesNotExist as error:
             raise Http404 from error
         messages.success(

@@ -9,7 +9,7 @@ from django.utils import translation
 from checkpoints.enums import HOOK_KINDS, CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
-from harness_site.core import csv_rows, formatting
+from harness_site.core import csv_rows, formatting, masked_formatting
 from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.masking import secret_values_in_call_arguments
 from harness_site.core.masking.masker import (
@@ -75,7 +75,7 @@ def _generate_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]]) ->
 def _format_line(row: LoggedCall | UnreadableRecord, secrets: Mapping[int, Collection[str]]) -> str:
     if isinstance(row, UnreadableRecord):
         return csv_rows.mask_and_format_csv_line(csv_rows.build_unreadable_row_cells(row, HEAD))
-    args = formatting.parse_json_or_text(row.record.args)
+    args = masked_formatting.parse_json_or_text(row.record.args)
     with (
         use_masking_rules_with_extra_values(secrets.get(row.session_pk, ())),
         mask_values_of_secret_fields_in_context(args),

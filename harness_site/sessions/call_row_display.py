@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from checkpoints.enums import CallStatus
 from checkpoints.formats.shell_command_exit_codes import is_shell_command_tool
 from checkpoints.models.run import FORK_RUN_NUMBER
-from harness_site.core import formatting
+from harness_site.core import formatting, masked_formatting
 from harness_site.core.call_sentences import mask_and_format_tool_name, summarize_call
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
@@ -133,7 +133,7 @@ def build_workspace_call_lines(
     build_call_line = _make_call_line_builder(urls)
 
     def build_line(row: LoggedCall) -> WorkspaceCallLine:
-        args = formatting.parse_json_or_text(row.record.args)
+        args = masked_formatting.parse_json_or_text(row.record.args)
         with (
             use_masking_rules_with_extra_values(secrets.get(row.session_pk, ())),
             mask_values_of_secret_fields_in_context(args),
@@ -202,7 +202,7 @@ def _make_call_line_builder(
             status_shape=shape,
             status=status,
             status_reason=session_formatting.explain_origin_of_status(record),
-            error=formatting.mask_and_shorten_output_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
+            error=masked_formatting.mask_and_shorten_output_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
             logged=mark_safe(when if has_times else ""),  # noqa: S308 - escaped above
             due=render_relative_deadline(record.deadline) if record.deadline else "",
             repeats=_format_attempt_and_replays(record),
@@ -218,7 +218,7 @@ def _format_changed_line_counts(record: CallRecord) -> str:
     if len(record.args) > _LONGEST_COUNTED_CHANGE:
         return ""
     parsers = [_CHANGE_PARSERS[build] for build in list_view_builders_of_tool(record.tool) if build in _CHANGE_PARSERS]
-    args = formatting.parse_json_or_text(record.args) if parsers else None
+    args = masked_formatting.parse_json_or_text(record.args) if parsers else None
     if not isinstance(args, dict):
         return ""
     change = next((change for parse in parsers if (change := parse(args)) is not None), None)

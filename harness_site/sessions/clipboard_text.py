@@ -6,8 +6,8 @@ from django.http import HttpResponse
 from django.utils.translation import gettext
 
 from checkpoints.formats.parse_message_parts import Part, ReasoningPart
-from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
+from harness_site.core.masked_formatting import parse_json_or_text
 from harness_site.core.masking.masker import mask_json_value
 from harness_site.core.rendering.json_tree import dump_json_for_display, mask_and_dump_json
 from harness_site.security_headers import SANDBOX_POLICY

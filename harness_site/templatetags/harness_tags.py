@@ -34,6 +34,7 @@ from harness_site.core import (
     call_explanation_texts,
     call_sentences,
     formatting,
+    masked_formatting,
     status_and_decision_labels,
 )
 from harness_site.core.cached_urls import (
@@ -88,8 +89,8 @@ register = template.Library()
 register.simple_tag(status_and_decision_labels.format_decision_verb, name="decision_verb")
 register.filter("duration", formatting.format_duration)
 register.filter("duration_rounded_up", formatting.format_duration_rounded_up)
-register.filter("readable_json", formatting.mask_and_format_json_or_text)
-register.filter("indented_json", formatting.mask_and_indent_json)
+register.filter("readable_json", masked_formatting.mask_and_format_json_or_text)
+register.filter("indented_json", masked_formatting.mask_and_indent_json)
 register.filter("call_sentence", call_sentences.format_call_sentence)
 register.filter("short_call_sentence", call_sentences.format_short_call_sentence)
 register.filter("tool_name", call_sentences.mask_and_format_tool_name)
@@ -341,7 +342,7 @@ def lowercase_label_in_sentence(label: str, kind: str = "") -> str:
 def mask_json_for_copying(stored: str) -> str:
     """Return stored JSON masked for the reader, with hidden characters escaped."""
     return (
-        mask_and_dump_json(formatting.parse_json_or_text(stored))
+        mask_and_dump_json(masked_formatting.parse_json_or_text(stored))
         if is_masking_active()
         else escape_hidden_in_json(stored)
     )
@@ -402,7 +403,7 @@ def _build_copy_button_for_already_masked_text(text: str) -> SafeString:
         '<button type="button" class="copy needs-js" data-copy="{}" title="{}" aria-label="{}">{}</button>',
         text,
         title,
-        label % {"what": formatting.mask_and_shorten_to_one_line(text)},
+        label % {"what": masked_formatting.mask_and_shorten_to_one_line(text)},
         render_icon("copy"),
     )
 
@@ -539,7 +540,9 @@ class MaskCallValuesNode(Node):
         self.inside = inside
 
     def render(self, context: Context) -> SafeString:
-        with mask_values_of_secret_fields_in_context(formatting.parse_json_or_text(self.call.resolve(context).args)):
+        with mask_values_of_secret_fields_in_context(
+            masked_formatting.parse_json_or_text(self.call.resolve(context).args)
+        ):
             return self.inside.render(context)
 
 

@@ -21,7 +21,7 @@ WRITING = {
     "sessions.take_and_release_ownership.touch_session_if_still_owner",
     "sessions.take_and_release_ownership.release_ownership_if_still_owner",
     "resume.resume_gate.try_activate_session_after_decisions",
-    "decisions.decision_transaction.lock_session_and_get_call",
+    "decisions.lock_session_for_decision.lock_session_and_get_call",
     "sessions.create_finish_release.finish_session",
     "versions.save_version.write_versions_if_session_at_base",
     "versions.save_version._save_version_under_session_lock",

@@ -8,7 +8,8 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from checkpoints.calls.decision_signatures import sign_decision
-from checkpoints.calls.insert_and_verify_signed_decisions import ANSWERING_KINDS, DecisionTerms
+from checkpoints.calls.insert_signed_decision import DecisionTerms
+from checkpoints.calls.verify_calls_against_decisions import ANSWERING_KINDS
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.db.clock import read_database_time
 from checkpoints.enums import (

@@ -216,7 +216,7 @@ class HarnessSessionStore(SessionStore):
             if written is None:
                 mirror, before = self._append_lines_under_lock(key, mirror, lines)
             if mirror is not None:
-                self._remember_version_number_if_next(session_id, before, mirror.version)
+                self._compare_and_set_version_number(session_id, before, mirror.version)
                 known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(
                     store, session_id
                 )
@@ -378,7 +378,7 @@ class HarnessSessionStore(SessionStore):
             while len(self._overtaken) > _MAX_VERSIONS:
                 self._overtaken.popitem(last=False)
 
-    def _remember_version_number_if_next(self, session_id: str, before: int, after: int) -> None:
+    def _compare_and_set_version_number(self, session_id: str, before: int, after: int) -> None:
         """Remember a version that was written behind the one that this store knows, or as the first one."""
         with self._lock:
             if self._versions.get(session_id, 0) == before:

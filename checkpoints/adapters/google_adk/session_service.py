@@ -324,7 +324,7 @@ class HarnessSessionService(BaseSessionService):
         Returns whether it did.
         """
 
-        def build_version_with_event(row: SessionRow, _: Checkpoint | None) -> VersionContent | None:
+        def build_version_if_session_unchanged(row: SessionRow, _: Checkpoint | None) -> VersionContent | None:
             return content if session._storage_update_marker == str(row.latest_version) else None
 
         def append_under_claims_lock() -> bool:
@@ -333,7 +333,7 @@ class HarnessSessionService(BaseSessionService):
                     self.client.store,
                     harness_session_id,
                     NewSessionFields(title, session.app_name, framework=FRAMEWORK_NAME),
-                    build_version_with_event,
+                    build_version_if_session_unchanged,
                     {_FRAMEWORK: harness_session_id},
                 )
 

@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from langgraph.types import Interrupt
 
-from checkpoints.adapters.langgraph.message_conversion import convert_to_json_value
+from checkpoints.adapters.langgraph.langchain_messages_to_transcript import convert_to_json_value
 from checkpoints.enums import APPROVAL_KINDS, DecisionKind, KeyPolicy
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json

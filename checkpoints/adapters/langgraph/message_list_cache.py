@@ -128,7 +128,7 @@ class SavedList:
             return len(self.elements)
         count = 0
         for element, known, values, extra in zip(elements, self.elements, *self.fields, strict=False):
-            if element is not known or not _have_equal_field_values([element], MessageFields([values], [extra])):
+            if element is not known or not _have_unchanged_field_values([element], MessageFields([values], [extra])):
                 break
             count += 1
         return count
@@ -138,7 +138,7 @@ class SavedList:
         count = len(self.elements)
         if len(elements) < count or not all(map(operator.is_, self.elements, elements)):
             return False
-        return _have_equal_field_values(self.elements, self.fields)
+        return _have_unchanged_field_values(self.elements, self.fields)
 
     def copy_with_own_messages(self) -> SavedList:
         """Return the list with messages of its own, as a load gives them."""
@@ -214,7 +214,7 @@ def copy_message_fields(elements: Sequence[Any]) -> MessageFields | None:
         return None
 
 
-def _have_equal_field_values(messages: Sequence[BaseMessage], fields: MessageFields) -> bool:
+def _have_unchanged_field_values(messages: Sequence[BaseMessage], fields: MessageFields) -> bool:
     """Return whether messages have these fields. What cannot be compared, such as a table of numbers, is another."""
     try:
         return bool(

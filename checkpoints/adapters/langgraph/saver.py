@@ -32,7 +32,11 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
 from checkpoints.adapters.garbage_collection_pause import pause_garbage_collection
-from checkpoints.adapters.langgraph import interrupt_and_decision_conversion, message_conversion, message_list_cache
+from checkpoints.adapters.langgraph import (
+    interrupt_and_decision_conversion,
+    langchain_messages_to_transcript,
+    message_list_cache,
+)
 from checkpoints.adapters.langgraph.message_list_cache import (
     EMPTY_LIST,
     CachedMessages,
@@ -443,7 +447,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     def _build_session_description(self, values: Mapping[str, Any]) -> NewSessionFields:
         return NewSessionFields(
-            message_conversion.find_first_prompt_or_empty(values, self.transcript_channel),
+            langchain_messages_to_transcript.find_first_prompt_or_empty(values, self.transcript_channel),
             self.agent,
             framework=FRAMEWORK,
         )
@@ -460,14 +464,14 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         said = values.get(self.transcript_channel)
         about = {"checkpoint_id": checkpoint_id, "source": metadata.get("source"), "step": metadata.get("step")}
         payload = {
-            "langgraph": message_conversion.convert_to_json_value(
+            "langgraph": langchain_messages_to_transcript.convert_to_json_value(
                 {**about, "namespace": namespace} if namespace else about
             )
         }
         if namespace:  # a subgraph has a transcript of its own; what it answers counts all the same
-            answers = message_conversion.filter_and_convert_tool_messages(said)
+            answers = langchain_messages_to_transcript.filter_and_convert_tool_messages(said)
             return VersionContent(None, answers, payload) if answers else None
-        transcript = message_conversion.convert_to_transcript(
+        transcript = langchain_messages_to_transcript.convert_to_transcript(
             said[saved:] if saved and isinstance(said, list) else said
         )
         if transcript is None:

@@ -20,7 +20,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, interrupt
 
 from checkpoints.adapters.async_session_claims import AsyncClaims
-from checkpoints.adapters.langgraph import message_conversion
+from checkpoints.adapters.langgraph import langchain_messages_to_transcript
 from checkpoints.adapters.langgraph.saver import FRAMEWORK, HarnessSaver
 from checkpoints.async_client import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
@@ -315,7 +315,9 @@ def _format_tool_result_as_text(value: Any) -> str:
     found = _find_tool_messages(value)
     if found:
         return "\n".join(str(message.text) for message in found)
-    return str(message_conversion.convert_to_json_value(value.update if isinstance(value, Command) else value))
+    return str(
+        langchain_messages_to_transcript.convert_to_json_value(value.update if isinstance(value, Command) else value)
+    )
 
 
 def _convert_result_for_call(result: ToolResult, call: Any) -> Result:
@@ -344,7 +346,7 @@ def _copy_value_with_call_id(value: Any, call_id: str) -> Any:
 def _build_details_of_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
     """Return the value of the interrupt: which calls wait, and where to decide."""
     waiting = [
-        {name: message_conversion.convert_to_json_value(call.get(name)) for name in _SHOWN_FIELDS}
+        {name: langchain_messages_to_transcript.convert_to_json_value(call.get(name)) for name in _SHOWN_FIELDS}
         for call in gate.calls
     ]
     kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"

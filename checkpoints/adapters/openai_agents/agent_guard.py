@@ -21,7 +21,7 @@ from agents.tool import (
 )
 from agents.tool_context import ToolContext
 
-from checkpoints.adapters.openai_agents import unfinished_run_and_answer_storage
+from checkpoints.adapters.openai_agents import unfinished_run_and_model_answer
 from checkpoints.adapters.openai_agents.agent_session import HarnessSession, RunContext
 from checkpoints.adapters.openai_agents.durable_model import DurableModel, build_config_without_durable_models
 from checkpoints.adapters.session_claims import SessionClaims
@@ -250,7 +250,7 @@ class AgentGuard:
         own = None if self._run is None else self._run.own
         if own is not None and await self._client.run_database_work_to_end(
             partial(
-                unfinished_run_and_answer_storage.is_call_answered_by_other_run,
+                unfinished_run_and_model_answer.is_call_answered_by_other_run,
                 self._client.store,
                 self._session.session_id,
                 own,

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from checkpoints.adapters.openai_agents import unfinished_run_and_answer_storage
-from checkpoints.adapters.openai_agents.unfinished_run_and_answer_storage import ContinuedRun, OpenRun
+from checkpoints.adapters.openai_agents import unfinished_run_and_model_answer
+from checkpoints.adapters.openai_agents.unfinished_run_and_model_answer import ContinuedRun, OpenRun
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.async_client import Checkpointer
@@ -119,7 +119,7 @@ class HarnessSession:
         run = find_run_context(self)
         if run is None:
             add = partial(
-                unfinished_run_and_answer_storage.append_items_not_in_answer,
+                unfinished_run_and_model_answer.append_items_not_in_answer,
                 self.client.store,
                 self.session_id,
                 added,
@@ -231,7 +231,7 @@ class RunContext:
             run = OpenRun(self.input_digest, self.agent)
             begun = await self.session.run_under_session_claims_lock(
                 partial(
-                    unfinished_run_and_answer_storage.append_input_and_open_run,
+                    unfinished_run_and_model_answer.append_input_and_open_run,
                     store,
                     session_id,
                     items,
@@ -246,7 +246,7 @@ class RunContext:
         answered, self.inner_calls = self.inner_calls, []
         after = await self.session.run_under_session_claims_lock(
             partial(
-                unfinished_run_and_answer_storage.append_items_not_in_answer,
+                unfinished_run_and_model_answer.append_items_not_in_answer,
                 store,
                 session_id,
                 items,
@@ -267,7 +267,7 @@ class RunContext:
         """
         run = await self.session.run_under_session_claims_lock(
             partial(
-                unfinished_run_and_answer_storage.store_model_answer,
+                unfinished_run_and_model_answer.store_model_answer,
                 self.session.client.store,
                 self.session.session_id,
                 items,
@@ -288,7 +288,7 @@ class RunContext:
         if self.is_open:
             await self.session.run_under_session_claims_lock(
                 partial(
-                    unfinished_run_and_answer_storage.record_open_run_end,
+                    unfinished_run_and_model_answer.record_open_run_end,
                     self.session.client.store,
                     self.session.session_id,
                     self.session.build_session_description(),

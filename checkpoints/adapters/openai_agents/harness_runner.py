@@ -23,7 +23,7 @@ from agents import (
 )
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
-from checkpoints.adapters.openai_agents import unfinished_run_and_answer_storage
+from checkpoints.adapters.openai_agents import unfinished_run_and_model_answer
 from checkpoints.adapters.openai_agents.agent_guard import AgentGuard
 from checkpoints.adapters.openai_agents.agent_session import ACTIVE_RUN, HarnessSession, RunContext
 from checkpoints.adapters.openai_agents.durable_model import (
@@ -158,9 +158,9 @@ class HarnessRunner(AgentRunner):
             run.is_begun = run.is_open = True
             return self._wrap_models_and_hooks_of_run(_PreparedRun(clone, state, options, run, guard))
         items = ItemHelpers.input_to_new_input_list(input)
-        run.input_digest, run.agent = unfinished_run_and_answer_storage.digest_run_input(items), clone.name
+        run.input_digest, run.agent = unfinished_run_and_model_answer.digest_run_input(items), clone.name
         open_run = await session.client.run_database_work_to_end(
-            partial(unfinished_run_and_answer_storage.find_open_run, session.client.store, session.session_id)
+            partial(unfinished_run_and_model_answer.find_open_run, session.client.store, session.session_id)
         )
         if open_run is not None:
             is_same = open_run.run.input_digest == run.input_digest

@@ -19,7 +19,7 @@ from pydantic_ai.conversation_store import (
     ConversationStore,
 )
 
-from checkpoints.adapters.pydantic_ai import message_conversion
+from checkpoints.adapters.pydantic_ai import message_and_record_codec
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.async_client import Checkpointer
@@ -117,7 +117,7 @@ class HarnessConversationStore(ConversationStore):
             stored = await self._run_blocking(
                 partial(conversation_log.read_conversation_record, store, _FRAMEWORK, conversation_id)
             )
-        return None if stored is None else message_conversion.decode_conversation_record(stored)
+        return None if stored is None else message_and_record_codec.decode_conversation_record(stored)
 
     def _take_cached_record_of_saved_revision(self, conversation_id: str) -> StoredRecord | None:
         """Return the record that this store has written last, for the first read of a save of its revision.
@@ -151,7 +151,7 @@ class HarnessConversationStore(ConversationStore):
         stored = await self._run_blocking(
             partial(conversation_log.read_workspace_conversation_records, self.sync_checkpointer.store, _FRAMEWORK)
         )
-        records = [message_conversion.decode_conversation_record(record) for record in stored]
+        records = [message_and_record_codec.decode_conversation_record(record) for record in stored]
         chosen = [record for record in records if scope is None or record.scope == scope]
         chosen.sort(key=lambda record: record.updated_at, reverse=True)
         return chosen[:limit]
@@ -166,14 +166,14 @@ class HarnessConversationStore(ConversationStore):
         new = NewRecord(
             _FRAMEWORK,
             record.revision,
-            message_conversion.encode_record(record),
+            message_and_record_codec.encode_record(record),
             record.head_id,
             _convert_usage_to_dict(record),
             _get_cost_or_unchanged(record),
             [call.tool_call_id for call in requests.calls] if (requests := record.deferred_tool_requests) else (),
         )
-        entries = message_conversion.encode_entries(new_entries)
-        title = message_conversion.find_first_prompt_or_empty(entry.message for entry in new_entries)
+        entries = message_and_record_codec.encode_entries(new_entries)
+        title = message_and_record_codec.find_first_prompt_or_empty(entry.message for entry in new_entries)
         description = NewSessionFields(title, self.agent, framework=FRAMEWORK_NAME)
 
         def write_record_under_lock() -> None:
@@ -212,14 +212,14 @@ class HarnessConversationStore(ConversationStore):
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         stored = await self._run_blocking(partial(conversation_log.read_entry, self.sync_checkpointer.store, entry_id))
-        return message_conversion.decode_entries([stored])[0]
+        return message_and_record_codec.decode_entries([stored])[0]
 
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
         if head_id is None or limit == 0:
             return []
         store = self.sync_checkpointer.store
         stored = await self._run_blocking(partial(conversation_log.read_entries_up_to, store, head_id, limit=limit))
-        return message_conversion.decode_entries(stored)
+        return message_and_record_codec.decode_entries(stored)
 
     async def _run_blocking(self, work: Callable[[], T]) -> T:
         return await run_on_thread(self.checkpointer, work)

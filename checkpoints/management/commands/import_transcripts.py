@@ -16,11 +16,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers import detect_format
+from checkpoints.importers.import_file_and_appended_lines import ImportOptions
 from checkpoints.importers.import_from_path_or_memory import import_transcripts
 from checkpoints.importers.import_progress_bar_and_summary import ProgressBar, iterate_summary_lines
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.price_table import load_price_table
-from checkpoints.importers.resumable_file_import import ImportOptions
 from checkpoints.importers.watch_folder import FolderWatch, watch_transcripts
 from checkpoints.sync_client import SyncCheckpointer
 

@@ -20,9 +20,8 @@ from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.account_and_login_forms import SetPasswordForm
 from harness_site.accounts.membership_queries import may_user_decide_in_a_workspace
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import WORKSPACE_KEY, find_request_membership
+from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.recent_login import has_recent_link_login
-from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
 from harness_site.accounts.second_factor_holders_and_requirements import (
     is_last_required_factor,
     list_memberships_that_require_factor,
@@ -87,34 +86,6 @@ def end_one_or_all_other_sessions(request: HttpRequest) -> HttpResponse:
     record_user_audit_events.record_account_event(user, AuditKind.SIGN_INS_ENDED, request=request, ended=ended_count)
     messages.success(request, sentence)
     return redirect("harness_accounts:account")
-
-
-@require_POST
-def switch_workspace(request: HttpRequest) -> HttpResponse:
-    """Switch to another workspace of the user; raise 404 for any other."""
-    user = cast(User, request.user)
-    slug = request.POST.get("workspace", "").replace("\0", "")
-    memberships = Membership.objects.filter(user=user, workspace__slug=slug).select_related("workspace")
-    membership = memberships.first()
-    if membership is None:
-        raise Http404(_("There is no such workspace."))
-    request.session[WORKSPACE_KEY] = membership.workspace_id
-    messages.success(request, _("You are now in the workspace %(name)s.") % {"name": membership.workspace.name})
-    return redirect(get_safe_redirect_path(request.POST.get("next", "")))
-
-
-@require_GET
-def open_link_or_ask_to_switch_workspace(request: HttpRequest, workspace: str, place: str) -> HttpResponse:
-    """Open a link from a message in its workspace; ask before switching to another workspace."""
-    memberships = Membership.objects.filter(user=cast(User, request.user)).select_related("workspace")
-    membership = memberships.filter(workspace__slug=workspace.replace("\0", "")).first()
-    if membership is None:
-        raise Http404(_("There is no such workspace."))
-    query = request.META["QUERY_STRING"]
-    target = get_safe_redirect_path(f"/{place}?{query}" if query else f"/{place}")
-    if find_request_membership(request) == membership:
-        return redirect(target)
-    return render(request, "accounts/enter.html", {"workspace": membership.workspace, "onward": target})
 
 
 def _find_workspaces_that_require_only_factor(user: User, factors: dict[str, Any]) -> str:

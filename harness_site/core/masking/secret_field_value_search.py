@@ -74,9 +74,9 @@ class KnownValues:
         cut_off = any(mark in text for mark in _ELLIPSES)
         search = _Search(text)
         for value in self.values:
-            yield from search.find_value_spans(value)
+            yield from search.find_whole_word_occurrences(value)
             if cut_off and len(value) > _CUT_OFF:
-                yield from search.find_truncated_value_spans(value)
+                yield from search.find_truncated_occurrences(value)
             if search.steps_left < 0:
                 yield 0, len(text)
                 return
@@ -84,7 +84,9 @@ class KnownValues:
 
 def contains_short_secret_value(text: str, values: Iterable[str]) -> bool:
     """Return whether a text contains one of the values that are too short to be searched everywhere."""
-    return any(True for value in values if len(value) < SHORTEST for _ in _Search(text).find_value_spans(value))
+    return any(
+        True for value in values if len(value) < SHORTEST for _ in _Search(text).find_whole_word_occurrences(value)
+    )
 
 
 class _Search:
@@ -94,7 +96,7 @@ class _Search:
         self.text = text
         self.steps_left = min(_STEPS + len(text), _MOST_STEPS)
 
-    def find_value_spans(self, value: str) -> Iterator[Span]:
+    def find_whole_word_occurrences(self, value: str) -> Iterator[Span]:
         """Yield the spans where `value` occurs as a whole word."""
         head, text = value[:_HEAD], self.text
         at = text.find(head)
@@ -108,7 +110,7 @@ class _Search:
             else:
                 at = text.find(head, at + 1)
 
-    def find_truncated_value_spans(self, value: str) -> Iterator[Span]:
+    def find_truncated_occurrences(self, value: str) -> Iterator[Span]:
         """Yield the spans where the beginning of `value` precedes an ellipsis."""
         head, text = value[:_CUT_OFF], self.text
         at = text.find(head)

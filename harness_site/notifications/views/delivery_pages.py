@@ -20,7 +20,7 @@ from harness_site.notifications.models import DeliveryStatus
 def show_delivery_log(request: MemberRequest) -> HttpResponse:
     status_value = request.GET.get("status", "")
     status = DeliveryStatus(status_value) if status_value in DeliveryStatus.values else None
-    before_id = _parse_page_start_id_or_none(request.GET.get("before", ""))
+    before_id = _parse_optional_page_start_id(request.GET.get("before", ""))
     context = {
         "log": delivery_log_and_retry.load_delivery_log_page(
             request.membership.workspace_id, status=status, before=before_id
@@ -43,7 +43,7 @@ def requeue_delivery(request: MemberRequest, pk: UUID) -> HttpResponse:
     return redirect("harness_notifications:delivery-log")
 
 
-def _parse_page_start_id_or_none(text: str) -> UUID | None:
+def _parse_optional_page_start_id(text: str) -> UUID | None:
     if not text:
         return None
     try:

@@ -117,7 +117,7 @@ def load_call_evidence(call: ToolCall) -> CallEvidence:
     )
 
 
-def load_earlier_reasons_of_person(call: ToolCall, person: str) -> dict[str, list[str]]:
+def load_earlier_reasons_for_same_tool(call: ToolCall, person: str) -> dict[str, list[str]]:
     """Load what a person has written last with recent decisions about calls of the same tool, by kind of the decision.
 
     Of a rejection this is the message to the agent. Left out are texts with secrets, and those that may be true of the

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 
-from checkpoints.decisions.actors import Electorate, map_decisions_to_votes_of_actors
+from checkpoints.decisions.votes import Electorate, map_decisions_to_votes_of_actors
 from checkpoints.enums import DECIDING_KINDS, DecisionKind
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.sessions.selectors.multi_person_decisions import has_votes_of_others
 
 
@@ -35,7 +35,7 @@ class ChangesOfWaitingCall:
     def get_arguments_before_first_edit(self) -> Any:
         """Return the arguments before the first edit; None if they are not known."""
         before = get_args_json_before_edit(self.edits[0].evidence) if self.edits else None
-        return None if before is None else formatting.parse_json_or_text(before)
+        return None if before is None else masked_formatting.parse_json_or_text(before)
 
 
 UNCHANGED: Final = ChangesOfWaitingCall()

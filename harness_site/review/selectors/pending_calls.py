@@ -275,7 +275,7 @@ def does_session_wait_for_verify_hooks_alone(session: Session) -> bool:
     return set(calls.annotate(asks_person=asks_person).values_list("asks_person", flat=True)) == {False}
 
 
-def list_pending_calls_waiting_since(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:
+def list_newly_pending_calls(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:
     """List the pending calls that began to wait after `since`, the longest waiting first."""
     condition = Q(status=CallStatus.INTERRUPTED, interrupted_at__gt=since)
     condition |= Q(status=CallStatus.AWAITING_APPROVAL, issued_at__gt=since)

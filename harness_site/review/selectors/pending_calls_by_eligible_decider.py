@@ -105,9 +105,9 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
     if has_more:
         statuses = {call.status for call in found}
         status_of_all = statuses.pop() if len(statuses) == 1 else ""
-        counted = _build_calls_by_decider(calls, groups, answered, receivers, has_more=True)
+        counted = _build_call_counts_by_decider(calls, groups, answered, receivers, has_more=True)
         return replace(counted, status_of_all_counted=status_of_all)
-    counted = _build_calls_by_decider(calls, groups, answered, receivers)
+    counted = _build_call_counts_by_decider(calls, groups, answered, receivers)
     by_status: dict[str, CallsByDecider] = {}
     for status in UNDECIDED_CALL_STATUSES:
         of_status = [call for call in calls if call.status == status]
@@ -116,7 +116,7 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
         elif not of_status:
             by_status[status] = _NO_CALLS
         else:
-            by_status[status] = _build_calls_by_decider(of_status, groups, answered, receivers)
+            by_status[status] = _build_call_counts_by_decider(of_status, groups, answered, receivers)
     return replace(counted, by_status=by_status, all_calls=calls)
 
 
@@ -129,7 +129,7 @@ def _load_names_of_receivers(calls: Sequence[Any]) -> dict[int, str]:
     return {call.pk: names.get(call.claim__member, "") for call in calls}
 
 
-def _build_calls_by_decider(
+def _build_call_counts_by_decider(
     calls: Sequence[Any],
     group_by_pk: Mapping[int, Decider],
     answered: Mapping[int, bool],

@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
-from harness_site.core import formatting
+from harness_site.core import formatting, masked_formatting
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, may_have_amount
 from harness_site.review.selectors.pending_calls import COUNT_LIMIT, CallFilters, query_pending_calls
 
@@ -147,4 +147,4 @@ def _find_amount(args: str) -> Amount | None:
     """Find the amount in the JSON of arguments, unless it is long."""
     if len(args) > _MAX_ARGUMENTS_LENGTH or not may_have_amount(args):
         return None
-    return find_visible_amount(formatting.parse_json_or_text(args))
+    return find_visible_amount(masked_formatting.parse_json_or_text(args))

@@ -17,7 +17,7 @@ from checkpoints.models import ToolCall
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.core import formatting
+from harness_site.core import formatting, masked_formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.masking import secret_values_in_call_arguments
@@ -95,7 +95,7 @@ def _list_calls_of_which_the_reader_is_told(reader: Membership, since: datetime)
     preferences = get_preferences_or_unsaved_defaults(reader.user)
     return [
         call
-        for call in pending_calls.list_pending_calls_waiting_since(reader.workspace, since)
+        for call in pending_calls.list_newly_pending_calls(reader.workspace, since)
         if preferences.lets_call_through(call.status, call.tool, is_high_risk=is_call_of_high_risk(call))
     ]
 
@@ -109,10 +109,10 @@ def _list_newest_comments_that_mention(reader: Membership, since: datetime) -> l
 def _build_mention_notification(comment: Comment, secrets: Mapping[int, frozenset[str]]) -> BrowserNotification:
     with (
         use_masking_rules_with_extra_values(secrets.get(comment.call.session_id, ())),
-        mask_values_of_secret_fields_in_context(formatting.parse_json_or_text(comment.call.args)),
+        mask_values_of_secret_fields_in_context(masked_formatting.parse_json_or_text(comment.call.args)),
     ):
         title = _("%(name)s mentions you") % {"name": mask_and_reveal_hidden(comment.author)}
-        text = formatting.mask_and_shorten_to_one_line(comment.text, _MAX_COMMENT_LENGTH)
+        text = masked_formatting.mask_and_shorten_to_one_line(comment.text, _MAX_COMMENT_LENGTH)
     page = reverse("harness_review:card", args=[comment.call_id])
     return BrowserNotification(f"comment {comment.pk}", title, text, f"{page}#comments")
 

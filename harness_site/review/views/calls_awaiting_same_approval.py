@@ -22,7 +22,7 @@ from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.masking import secret_values_in_call_arguments
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -241,7 +241,7 @@ def _build_selectable_call_rows(
             call, agreements, company, None, now=now, hook_could_not_tell=False, changes=changes
         )
         is_shown = isinstance(row, PendingCallRow)
-        args = formatting.parse_json_or_text(call.args_json_in_caller_order) if is_shown else None
+        args = masked_formatting.parse_json_or_text(call.args_json_in_caller_order) if is_shown else None
         return SelectableCallRow(
             call.pk,
             row,

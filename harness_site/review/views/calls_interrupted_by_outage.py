@@ -25,7 +25,7 @@ from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.core import formatting, status_and_decision_labels
+from harness_site.core import masked_formatting, status_and_decision_labels
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.masking import secret_values_in_call_arguments
@@ -87,7 +87,7 @@ class OutageCallRow:
     @property
     def args(self) -> Any:
         """Arguments of the call, in the order of its caller."""
-        return formatting.parse_json_or_text(self.call.args_json_in_caller_order)
+        return masked_formatting.parse_json_or_text(self.call.args_json_in_caller_order)
 
     @property
     def shown_decisions(self) -> list[tuple[Decision, bool, int]]:

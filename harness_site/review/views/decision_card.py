@@ -33,7 +33,7 @@ from harness_site.accounts.permissions import (
     list_active_usernames_with_role_or_higher,
     require_member_with_role,
 )
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking import secret_values_in_call_arguments
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
@@ -82,7 +82,7 @@ from harness_site.review.selectors import copied_calls_of_forks, decision_card_q
 from harness_site.review.selectors.mentions_in_comments import list_mentionable_members, load_other_active_members
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.selectors.queue_order import QueueSort
-from harness_site.review.upload_limits import was_oversized_upload_discarded
+from harness_site.review.upload_size_limit_handler import was_oversized_upload_discarded
 from harness_site.review.what_reader_may_decide_and_has_decided import may_member_decide_call
 
 
@@ -97,7 +97,7 @@ def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpRespons
                 call, by=request.membership, mine=people.mine is not None
             )
         return render_decision_card(request, call, people=people)
-    data, is_sent_to_record = _read_sent_form(request, call)
+    data, is_sent_to_record = _read_form_and_whether_to_record(request, call)
     form = build_bound_decision_form(data, call, request.FILES)
     form.too_large = was_oversized_upload_discarded(request)
     if not request.membership.has_role(Role.APPROVER):
@@ -118,7 +118,7 @@ def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpRespons
     return _record_decision_and_redirect(request, call, form)
 
 
-def _read_sent_form(request: MemberRequest, call: ToolCall) -> tuple[QueryDict, bool]:
+def _read_form_and_whether_to_record(request: MemberRequest, call: ToolCall) -> tuple[QueryDict, bool]:
     """Return what was sent, and whether to record it: a button of the form only discards changes that are not recorded.
 
     Another button records these changes in place of the chosen answer, after they were shown. The scripts of the page
@@ -171,7 +171,7 @@ def _approve_recorded_edit_or_find_problem(
     reader = request.membership.user.get_username()
     nothing = _("Your change is recorded, but you have not approved the call.")
     changed_again = DecisionProblem(409, _("Somebody has changed the arguments after you."), nothing)
-    if not (isinstance(form, ApprovalForm) and form.has_arguments_of(call)):
+    if not (isinstance(form, ApprovalForm) and form.has_same_arguments_as(call)):
         return changed_again
     if form.argument_warnings:
         return DecisionProblem(409, _("Check the warnings about the new arguments before you approve."), nothing)
@@ -310,7 +310,7 @@ def load_call_masked_and_interrupted_if_lost_or_404(request: MemberRequest, pk: 
         call = decision_card_queries.find_and_verify_call_or_none(request.membership.workspace, pk) or call
     secret_values_in_call_arguments.mask_session_secrets_until_response(call.session_id)
     request.session_shown = call.session_id
-    mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
+    mask_values_until_response(collect_secret_values(masked_formatting.parse_json_or_text(call.args)))
     return call
 
 
@@ -533,7 +533,7 @@ def _build_decision_form_or_deciders_context(
         form.initial["kind"] = _get_preselected_answer(request, call, answers)
     elif problem:
         form = _rebind_form_to_current_revision(request, call, card["known"].decisions)
-    reasons = decision_card_queries.load_earlier_reasons_of_person(call, membership.user.get_username())
+    reasons = decision_card_queries.load_earlier_reasons_for_same_tool(call, membership.user.get_username())
     more_choices = sum(answer["is_choice"] and answer["is_secondary"] for answer in answers)
     return {
         "answers": answers,
@@ -592,8 +592,8 @@ def _list_argument_changes_since(
     before = _find_arguments_before_edits_since(decisions, revision)
     if before is None:
         return []
-    now = formatting.parse_json_or_text(call.args_json_in_caller_order)
-    return list_value_differences(formatting.parse_json_or_text(before), now, as_stored=True)
+    now = masked_formatting.parse_json_or_text(call.args_json_in_caller_order)
+    return list_value_differences(masked_formatting.parse_json_or_text(before), now, as_stored=True)
 
 
 def _rebind_form_to_current_revision(

@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.formats.parse_message_parts import ResultPart
 from checkpoints.models import Session
 from harness_site.core import word_diff
-from harness_site.core.formatting import parse_json_or_text
+from harness_site.core.masked_formatting import parse_json_or_text
 from harness_site.core.word_diff import StepBudget
 from harness_site.sessions import plan_steps_and_changes
 from harness_site.sessions.compare import common_prefix, json_diff

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from checkpoints.formats import to_canonical_json
-from harness_site.core.formatting import parse_json_or_text
+from harness_site.core.masked_formatting import parse_json_or_text
 from harness_site.sessions.plan_steps_and_changes import StepChangeKind
 
 #: Maximum number of differences listed; the others are counted.

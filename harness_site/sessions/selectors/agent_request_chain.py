@@ -203,10 +203,10 @@ def _load_texts_of_requests(calls: list[PeerCall]) -> dict[int, RequestTexts]:
         lengths = {f"{column}_length": Length(column) for column in _TEXT_COLUMNS}
         rows = PeerCall.objects.filter(pk__in=[call.pk for call in calls]).alias(**lengths).annotate(**short_texts)
         stored = list(rows.values_list("pk", *short_texts))
-    return {pk: RequestTexts(*map(_parse_text_if_short, texts)) for pk, *texts in stored}
+    return {pk: RequestTexts(*map(_parse_text_or_mark_too_long, texts)) for pk, *texts in stored}
 
 
-def _parse_text_if_short(stored: str | None) -> RequestText | None:
+def _parse_text_or_mark_too_long(stored: str | None) -> RequestText | None:
     if stored is None:
         return None
     if not 0 < len(stored) <= MAX_TEXT_CHARS:

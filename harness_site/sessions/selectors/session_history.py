@@ -248,7 +248,7 @@ def _load_ended_calls_newest_first(
     session_pk: int, before: Cursor | None, size: int
 ) -> tuple[list[CallRecord], dict[int, str]]:
     """Load the calls that ended last, one more than `size`, and when they ended as the database writes it, by key."""
-    calls = _select_ended_calls().filter(session=session_pk)
+    calls = _select_ended_mutating_calls().filter(session=session_pk)
     if before is not None:
         calls = calls.filter(keyset_pagination.build_before_cursor_condition(before, "settled_at"))
     stored_times: dict[int, str] = dict(
@@ -260,7 +260,7 @@ def _load_ended_calls_newest_first(
     return [records[pk] for pk in stored_times if pk in records], stored_times
 
 
-def _select_ended_calls() -> QuerySet[ToolCall]:
+def _select_ended_mutating_calls() -> QuerySet[ToolCall]:
     """Select the calls with a side effect whose tool completed or failed; not those that a fork has copied."""
     final_decisions = Decision.objects.filter(tool_call=OuterRef("pk"), final=True).order_by("-revision", "-pk")
     calls = ToolCall.objects.filter(

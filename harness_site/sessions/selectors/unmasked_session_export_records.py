@@ -18,7 +18,7 @@ from checkpoints.archive import own_and_origin_segments
 from checkpoints.enums import CostBasis
 from checkpoints.integrity import verify_session_rows
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
-from harness_site.core.formatting import parse_json_or_text
+from harness_site.core.masked_formatting import parse_json_or_text
 
 #: A JSON object; `record` names its type.
 Record = dict[str, Any]

@@ -21,7 +21,12 @@ from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters_and_sorting import Sort
 from harness_site.audit import event_sentences, format_event_details_and_actors
-from harness_site.core import call_explanation_texts, formatting, status_and_decision_labels
+from harness_site.core import (
+    call_explanation_texts,
+    formatting,
+    masked_formatting,
+    status_and_decision_labels,
+)
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.hidden_characters import replace_unencodable_characters
@@ -127,7 +132,7 @@ register.filter("copied_tokens", session_formatting.format_copied_tokens)
 register.filter("money_delta", session_formatting.format_money_delta)
 register.filter("exact", formatting.format_utc_time)
 register.filter("portion", session_formatting.format_count_with_share)
-register.filter("json_value", formatting.parse_json_or_text)
+register.filter("json_value", masked_formatting.parse_json_or_text)
 
 
 @register.filter
@@ -225,7 +230,7 @@ def format_code_continuing_session(session_id: str) -> str:
 def build_stored_json_or_link_context(stored: str, more_url: str) -> dict[str, Any]:
     """Render stored JSON as text, or a link to its pages if it is long."""
     if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH:
-        return {"html": mask_and_render_indented_json(formatting.parse_json_or_text(stored))}
+        return {"html": mask_and_render_indented_json(masked_formatting.parse_json_or_text(stored))}
     query = urlencode({"text": long_text_pagination.STORED})
     return {
         "url": f"{more_url}{'&' if '?' in more_url else '?'}{query}",
@@ -290,19 +295,24 @@ def list_argument_differences(card: CallCard) -> tuple[ValueDifference, ...]:
     record = card.newest_attempt
     if record is None:
         return ()
-    return list_value_differences(card.call.args, formatting.parse_json_or_text(record.args_json_in_caller_order))
+    return list_value_differences(
+        card.call.args, masked_formatting.parse_json_or_text(record.args_json_in_caller_order)
+    )
 
 
 @register.filter
 def list_edit_differences(edit: ArgumentEdit) -> tuple[ValueDifference, ...]:
     """List what a person changed about the arguments of a call."""
-    return list_value_differences(formatting.parse_json_or_text(edit.before), formatting.parse_json_or_text(edit.after))
+    return list_value_differences(
+        masked_formatting.parse_json_or_text(edit.before),
+        masked_formatting.parse_json_or_text(edit.after),
+    )
 
 
 @register.filter
 def parse_original_arguments(stored: Any) -> Any:
     """Parse the stored JSON of the arguments before an edit."""
-    return formatting.parse_json_or_text(stored) if isinstance(stored, str) else stored
+    return masked_formatting.parse_json_or_text(stored) if isinstance(stored, str) else stored
 
 
 @register.filter
@@ -371,7 +381,7 @@ def is_text(value: Any) -> bool:
 def mask_and_format_evidence_json(stored: str) -> str:
     """Format evidence as JSON text."""
     return json_tree.mask_and_dump_json(
-        replace_file_digests_by_keyed_fingerprints(formatting.parse_json_or_text(stored))
+        replace_file_digests_by_keyed_fingerprints(masked_formatting.parse_json_or_text(stored))
     )
 
 

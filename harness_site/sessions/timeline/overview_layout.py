@@ -286,7 +286,7 @@ def _compute_layout_of_lane_bars_and_marks(lane: Lane, name: str, y: float, scal
     bars = tuple(
         _compute_bar_layout(stretch, x, y, scale, places) for stretch, x in zip(stretches, starts, strict=True)
     )
-    bars = _remove_labels_of_expected_calls_if_incomplete(bars)
+    bars = _remove_expected_labels_unless_all_fit(bars)
     return Row(
         name=name,
         title=_format_lane_title(lane),
@@ -303,7 +303,7 @@ def _compute_layout_of_lane_bars_and_marks(lane: Lane, name: str, y: float, scal
     )
 
 
-def _remove_labels_of_expected_calls_if_incomplete(bars: tuple[Bar, ...]) -> tuple[Bar, ...]:
+def _remove_expected_labels_unless_all_fit(bars: tuple[Bar, ...]) -> tuple[Bar, ...]:
     """Return the bars of a lane; those of expected calls have no labels if one of them has no room for its label.
 
     Labels on some of them would look as if these calls mattered more.

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.formats.parse_message_parts import CallPart, parts_to_text
 from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.formatting import parse_json_or_text
+from harness_site.core.masked_formatting import parse_json_or_text
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records

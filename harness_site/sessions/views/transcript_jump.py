@@ -45,7 +45,9 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
         typed = parse_message_number_or_time.parse_message_number_or_time(where)
         found = None if typed is None else _find_typed_position(session, transcript, typed)
         if found is None:
-            return redirect(_build_rejection_url(request, pk, transcript, where, "place" if typed is None else "time"))
+            return redirect(
+                _build_place_not_found_url(request, pk, transcript, where, "place" if typed is None else "time")
+            )
         position, miss = found
         if miss:
             typed_text = where[: parse_message_number_or_time.MAX_INPUT_LENGTH]
@@ -82,7 +84,7 @@ def _find_typed_position(session: Session, transcript: TranscriptVersion, typed:
         return None
     zone = timezone.get_current_timezone()
     if typed.day is None and typed.time is not None:
-        found, is_early = _find_message_at_time_of_day(transcript, typed.time, zone)
+        found, is_early = _find_first_message_since_time_of_day(transcript, typed.time, zone)
     else:
         moment = parse_message_number_or_time.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
         found = find_words_errors_and_decisions.find_first_message_since_time(transcript, since=moment)
@@ -103,7 +105,7 @@ def _is_typed_time_before_message(typed: JumpTarget, moment: datetime, message_a
     return moment < message_at.replace(second=0, microsecond=0)
 
 
-def _find_message_at_time_of_day(
+def _find_first_message_since_time_of_day(
     transcript: TranscriptVersion, at: time, zone: tzinfo
 ) -> tuple[MessageTime | None, bool]:
     """Find the first message at or after a time of day, on the first day that has one.
@@ -133,7 +135,9 @@ def _build_landmark_url(pk: int, transcript: TranscriptVersion, spot: LandmarkSp
     return _build_position_url(pk, transcript, spot.position)
 
 
-def _build_rejection_url(request: MemberRequest, pk: int, transcript: TranscriptVersion, where: str, none: str) -> str:
+def _build_place_not_found_url(
+    request: MemberRequest, pk: int, transcript: TranscriptVersion, where: str, none: str
+) -> str:
     """Return the URL of where the reader is, with the typed place, which is none."""
     here, typed = (
         parse_number_parameter_or_none(request, "here"),

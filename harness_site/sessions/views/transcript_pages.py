@@ -16,8 +16,8 @@ from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
 from checkpoints.sessions.display_status import DisplayStatus
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_unencodable_characters
+from harness_site.core.masked_formatting import parse_json_or_text
 from harness_site.core.masking import masker
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden

@@ -8,9 +8,9 @@ from django.test import Client
 
 from checkpoints.enums import Role
 from checkpoints.models import AuditEvent, Decision
+from harness_site.accounts.htmx_refusal_response import HEADER
 from harness_site.accounts.models import ApiToken, Membership
 from harness_site.accounts.permissions import WORKSPACE_KEY
-from harness_site.accounts.refuse_htmx_request import HEADER
 from harness_site.accounts.refuse_page_of_other_reader import FIELD, format_reader_key
 from tests.support.factories import make_call, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text

@@ -11,9 +11,9 @@ from django.test import Client
 
 from checkpoints.enums import Role
 from checkpoints.models import Decision
+from harness_site.accounts.htmx_refusal_response import HEADER
 from harness_site.accounts.models import FactorScope, Membership, SecondFactorRequirement, TokenRole
 from harness_site.accounts.permissions import WORKSPACE_KEY
-from harness_site.accounts.refuse_htmx_request import HEADER
 from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
 from tests.support.api_client import ApiClient, make_token
 from tests.support.audit_entries import list_entries

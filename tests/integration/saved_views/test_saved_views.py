@@ -175,13 +175,13 @@ def test_view_that_replaces_a_deleted_one_stays(alice: Client, monkeypatch: pyte
     keep(alice)
     keep(alice, "Cheap", "most=1")
     kept, replacement = SavedView.objects.order_by("pk")
-    replace_saved_view = saved_view_storage.replace_saved_view
+    overwrite_view_and_delete_replacement = saved_view_storage.overwrite_view_and_delete_replacement
 
     def replace_deleted_view(*views: SavedView) -> None:
         SavedView.objects.filter(pk=kept.pk).delete()
-        replace_saved_view(*views)
+        overwrite_view_and_delete_replacement(*views)
 
-    monkeypatch.setattr(saved_view_storage, "replace_saved_view", replace_deleted_view)
+    monkeypatch.setattr(saved_view_storage, "overwrite_view_and_delete_replacement", replace_deleted_view)
     sent = {"view": kept.pk, "replacement": replacement.pk}
     assert alice.post("/saved/sessions/update/", sent).status_code == 404
     assert views(alice) == [("Cheap", "/sessions/?most=1")]

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from harness_site.core import formatting
+from harness_site.core import formatting, masked_formatting
 
 NOW = datetime(2026, 11, 21, 10, 42, 7, tzinfo=UTC)
 
@@ -92,14 +92,14 @@ def test_times_are_formatted_in_utc() -> None:
 
 
 def test_json_is_formatted_completely() -> None:
-    assert formatting.mask_and_indent_json('{"a":[1,"\\ud800"]}') == '{\n  "a": [\n    1,\n    "\\ud800"\n  ]\n}'
+    assert masked_formatting.mask_and_indent_json('{"a":[1,"\\ud800"]}') == '{\n  "a": [\n    1,\n    "\\ud800"\n  ]\n}'
 
 
 def test_stored_json_string_is_shown_as_text() -> None:
-    assert formatting.mask_and_format_json_or_text('"two\\nlines"') == "two\nlines"
-    assert formatting.mask_and_format_json_or_text('{"n":1}') == '{\n  "n": 1\n}'
+    assert masked_formatting.mask_and_format_json_or_text('"two\\nlines"') == "two\nlines"
+    assert masked_formatting.mask_and_format_json_or_text('{"n":1}') == '{\n  "n": 1\n}'
 
 
 def test_text_that_is_not_json_is_shown_unchanged() -> None:
-    assert formatting.mask_and_indent_json("{half") == "{half"
-    assert formatting.parse_json_or_text("{half") == "{half"
+    assert masked_formatting.mask_and_indent_json("{half") == "{half"
+    assert masked_formatting.parse_json_or_text("{half") == "{half"

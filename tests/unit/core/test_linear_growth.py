@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkpoints.formats import parse_message_parts
-from harness_site.core import formatting, word_diff
+from harness_site.core import masked_formatting, word_diff
 from harness_site.core.masking import masker
 from harness_site.core.rendering import (
     ansi_colors,
@@ -41,7 +41,7 @@ def _marked(content: str) -> object:
 
 
 def _whole_tree(content: str) -> object:
-    return json_tree.mask_and_render_json_tree(formatting.parse_json_or_text(content), limit=None)
+    return json_tree.mask_and_render_json_tree(masked_formatting.parse_json_or_text(content), limit=None)
 
 
 RENDERERS: dict[str, Callable[[str], Any]] = {
@@ -54,7 +54,7 @@ RENDERERS: dict[str, Callable[[str], Any]] = {
     "marked": _marked,
     "tree": _whole_tree,
     "structured": session_formatting.parse_json_container,
-    "copied": lambda content: json_tree.mask_and_dump_json(formatting.parse_json_or_text(content), indent=2),
+    "copied": lambda content: json_tree.mask_and_dump_json(masked_formatting.parse_json_or_text(content), indent=2),
     "plain": lambda content: parse_message_parts.parts_to_text(parse_message_parts.parse_message_parts(content)),
     "indexed": lambda content: text_extraction.extract_masked_message_text(content, "id").text,
 }

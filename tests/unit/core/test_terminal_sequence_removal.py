@@ -1,6 +1,6 @@
 import pytest
 
-from harness_site.core import formatting
+from harness_site.core import masked_formatting
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 
@@ -34,13 +34,13 @@ def test_sequences_and_control_characters_are_removed(output: str, shown: str) -
 
 def test_output_on_one_line_has_no_sequences_and_is_masked_behind_them() -> None:
     with use_masking_rules_with_extra_values(["sesame-street-7"]):
-        line = formatting.mask_and_shorten_output_to_one_line(
+        line = masked_formatting.mask_and_shorten_output_to_one_line(
             "\x1b[31mfailed\x1b[0m with\r\nsesame-\x1b[1mstreet-7\x1b[0m \u202ex", 60
         )
     assert line == "failed with ‹masked› ‹U+202E›x"
-    assert formatting.mask_and_shorten_output_to_one_line("\x1b[31m" * 100 + "abcdef", 4) == "abc…"
+    assert masked_formatting.mask_and_shorten_output_to_one_line("\x1b[31m" * 100 + "abcdef", 4) == "abc…"
 
 
 def test_output_on_one_line_has_no_horizontal_rules() -> None:
     output = "⎯⎯⎯ Failed Tests 1 ⎯⎯⎯\n┌──────┐\n│ FAIL │ a.py\n======\n-v --x === y"
-    assert formatting.mask_and_shorten_output_to_one_line(output, 60) == "Failed Tests 1 FAIL a.py -v --x === y"
+    assert masked_formatting.mask_and_shorten_output_to_one_line(output, 60) == "Failed Tests 1 FAIL a.py -v --x === y"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import get_args
 
 from checkpoints import SyncCheckpointer
-from checkpoints.calls import insert_and_verify_signed_decisions
+from checkpoints.calls import verify_calls_against_decisions
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import APPROVAL_KINDS, HOOK_KINDS, CallStatus, DecisionKind
 from checkpoints.models import ToolCall
@@ -19,7 +19,7 @@ FORM_STYLES = Path(__file__).parents[3] / "static" / "css" / "decision_card" / "
 
 
 def test_signature_of_each_kind_says_which_statuses_may_follow() -> None:
-    assert KINDS - set(insert_and_verify_signed_decisions._STATUSES_AFTER) == set()
+    assert KINDS - set(verify_calls_against_decisions._STATUSES_AFTER) == set()
 
 
 def test_each_kind_about_a_call_that_awaits_approval_is_listed() -> None:
@@ -59,7 +59,7 @@ def test_audit_trail_says_what_each_decision_means_for_its_call() -> None:
 
 def test_card_audit_trail_and_lists_say_what_became_of_an_approved_call_in_the_same_statuses() -> None:
     """A heading, a sentence about that time and a chip differ in their words, not in what they tell apart."""
-    statuses = insert_and_verify_signed_decisions._STATUSES_AFTER[DecisionKind.APPROVE] - {CallStatus.DISCARDED}
+    statuses = verify_calls_against_decisions._STATUSES_AFTER[DecisionKind.APPROVE] - {CallStatus.DISCARDED}
     told_in_trail = {status for kind, status in decision_consequences._OUTCOMES if kind == DecisionKind.APPROVE}
     assert set(decision_card_headings._APPROVED) == statuses
     assert told_in_trail - {CallStatus.INTERRUPTED} == statuses  # of an interrupted call, the card asks the outcome
@@ -69,7 +69,7 @@ def test_card_audit_trail_and_lists_say_what_became_of_an_approved_call_in_the_s
 
 
 def test_audit_trail_and_lists_say_what_became_of_one_more_run_in_the_same_statuses() -> None:
-    statuses = insert_and_verify_signed_decisions._STATUSES_AFTER[DecisionKind.APPROVE_RERUN] - {CallStatus.DISCARDED}
+    statuses = verify_calls_against_decisions._STATUSES_AFTER[DecisionKind.APPROVE_RERUN] - {CallStatus.DISCARDED}
     told_in_trail = {status for kind, status in decision_consequences._OUTCOMES if kind == DecisionKind.APPROVE_RERUN}
     told_in_lists = {
         status for kind, status in status_and_decision_labels._RUN_SINCE if kind == DecisionKind.APPROVE_RERUN

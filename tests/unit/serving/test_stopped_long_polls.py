@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness_site.api.json_responses import WAITING
-from harness_site.api.long_polls_and_event_streams import LongPolls
+from harness_site.api.long_poll_and_sse_middleware import LongPolls
 
 
 def test_long_poll_of_a_server_that_stops_has_the_answer_of_one_that_has_waited() -> None:

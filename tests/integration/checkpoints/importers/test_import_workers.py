@@ -19,17 +19,17 @@ from django.db import connections, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.find_and_read_transcript_files import SourceFile, find_source_files
+from checkpoints.importers.import_changed_files import IncrementalFileImport
+from checkpoints.importers.import_file_and_appended_lines import FileImport, ImportOptions
 from checkpoints.importers.import_in_processes import import_file_group_in_transactions
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session_and_run import SessionEnd
-from checkpoints.importers.incremental_file_import import IncrementalFileImport
 from checkpoints.importers.parallel_file_groups import (
     can_forked_processes_use_database,
     choose_number_of_workers,
     group_files_by_session_and_size,
     split_into_transactions,
 )
-from checkpoints.importers.resumable_file_import import FileImport, ImportOptions
 from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.management.commands.import_transcripts import (
     DAMAGED_STATUS,

@@ -30,7 +30,7 @@ from checkpoints.models import (
 )
 from checkpoints.peers.agent_call_and_result_types import Join as JoinRequest
 from checkpoints.peers.agent_call_and_result_types import PeerCall as PeerRequest
-from checkpoints.peers.agent_response_outcomes import Early
+from checkpoints.peers.response_acceptance_outcomes import Early
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session, plain, rolled_back
 from tests.integration.checkpoints.session_setups import conversation, start_session

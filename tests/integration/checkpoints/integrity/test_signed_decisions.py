@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from checkpoints import SyncCheckpointer, ToolRegistry
-from checkpoints.calls import insert_and_verify_signed_decisions
+from checkpoints.calls import verify_calls_against_decisions
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import (
@@ -236,7 +236,7 @@ def test_every_change_of_a_signed_field_is_refused(
     ask(cp, effects)
     decide("approve_call", evidence="A mail.")
     session = Session.objects.get()
-    insert_and_verify_signed_decisions.verify_session_calls_against_decisions("default", session.pk)
+    verify_calls_against_decisions.verify_session_calls_against_decisions("default", session.pk)
     columns = {
         Decision: [*(set(Decision.sealed_fields) - {"id", "session", "tool_call"}), "signed_terms", "signature"],
         ToolCall: [
@@ -253,7 +253,7 @@ def test_every_change_of_a_signed_field_is_refused(
             with rolled_back():
                 model._default_manager.filter(pk=row.pk).update(**{name: change(getattr(row, name), field)})
                 try:
-                    insert_and_verify_signed_decisions.verify_session_calls_against_decisions("default", session.pk)
+                    verify_calls_against_decisions.verify_session_calls_against_decisions("default", session.pk)
                     unnoticed.append(f"{model.__name__}.{name}")
                 except IntegrityError:
                     pass

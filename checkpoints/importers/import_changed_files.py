@@ -14,9 +14,9 @@ from checkpoints.formats.digests import digest_text
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
 from checkpoints.importers.find_and_read_transcript_files import SourceFile
 from checkpoints.importers.import_errors import EncodingRefused, FormatRefused, ImportOvertaken
+from checkpoints.importers.import_file_and_appended_lines import FileImport, ImportOptions
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.new_session_batch import NewSessionBatch
-from checkpoints.importers.resumable_file_import import FileImport, ImportOptions
 from checkpoints.models import ImportedFile, Session
 from checkpoints.store.database_client_state import Store
 

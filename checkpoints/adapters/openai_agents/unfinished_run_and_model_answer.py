@@ -121,7 +121,7 @@ def append_input_and_open_run(
 
     def build_version_with_input(row: Session, newest: Checkpoint | None) -> VersionContent:
         nonlocal begun
-        begun = _build_begun_run(row, newest, run, continued)
+        begun = _build_new_or_continued_run(row, newest, run, continued)
         return VersionContent(None, added=items, payload=begun.to_payload(), always=True)
 
     message_list_without_lease.write_next_version_built_by_callback(
@@ -130,7 +130,9 @@ def append_input_and_open_run(
     return begun
 
 
-def _build_begun_run(row: Session, newest: Checkpoint | None, new: OpenRun, continued: OpenRun | None) -> OpenRun:
+def _build_new_or_continued_run(
+    row: Session, newest: Checkpoint | None, new: OpenRun, continued: OpenRun | None
+) -> OpenRun:
     """Return a run as it begins: an earlier one with its open answer, or one whose input is the next message.
 
     Raises `OwnershipLost` if another run has finished the turn of that answer meanwhile.

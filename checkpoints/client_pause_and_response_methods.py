@@ -9,8 +9,8 @@ from typing import Any
 from checkpoints import constants, sync_and_async_flow_runners
 from checkpoints.client_backend import ClientOfBackend
 from checkpoints.peers.agent_call_and_result_types import Deadline, Join, Paused, Swept, TakenTask, Told
-from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.deliver_notices import SendNotice
+from checkpoints.peers.response_acceptance_outcomes import Answer
 from checkpoints.tools.registry_and_dispatch import ToolRegistry
 
 

@@ -5,7 +5,7 @@ from json import JSONDecodeError
 import pytest
 
 from checkpoints.formats import parse_json
-from harness_site.review.json_error_texts import describe_json_error
+from harness_site.review.json_syntax_error_messages import describe_json_error
 
 
 @pytest.mark.parametrize(
