@@ -27,6 +27,7 @@ _NAMES: Final[dict[str, Promise]] = {
     "before": _("before"),
     "call_id": _("call id"),
     "checked": _("entries checked"),
+    "comment": _("number of the comment"),
     "decision": _("decision"),
     "ended": _("sign-ins ended"),
     "error_type": _("type of the error"),

@@ -69,8 +69,6 @@ _MAX_ARGUMENT_BYTES: Final = 20_000
 _HAS_CALL: Final = Q(details__contains='"call_id":')
 #: Kinds of entries that are about the text of a comment. The note of a hand-over is one.
 _COMMENT_KINDS: Final = frozenset({AuditKind.COMMENTED, AuditKind.HANDED_OVER})
-#: Time in which a hand-over follows the comment that is its note: one request writes both.
-_TIME_FROM_NOTE_TO_HANDOVER: Final = timedelta(seconds=10)
 #: Largest number of entries that are read at once.
 _CHUNK: Final = 1_000
 #: Largest number of invitations whose notes are searched: the newest.
@@ -393,27 +391,13 @@ def _load_notes_of_invitations(workspace_pk: int, events: Iterable[AuditEvent]) 
     }
 
 
-def _load_comments(workspace_pk: int, entries: Sequence[AuditEntry]) -> dict[int, list[str]]:
+def _load_comments(workspace_pk: int, entries: Iterable[AuditEntry]) -> dict[int, list[str]]:
     """Map the key of each entry of a comment to its text, and of a hand-over to its note, which is a comment too."""
-    if not entries:
-        return {}
-    rows = ToolCall.objects.filter(
-        workspace=workspace_pk,
-        session__in={entry.session_pk for entry in entries},
-        comments__created_at__gt=min(entry.at for entry in entries) - TIME_UNTIL_ENTRY,
-        comments__created_at__lte=max(entry.at for entry in entries),
-    ).order_by("comments__created_at", "comments__pk")
-    columns = "comments__created_at", "comments__text", "session", "call_id", "step", "comments__author"
-    written: defaultdict[tuple[Any, ...], list[tuple[datetime, str]]] = defaultdict(list)
-    for created_at, text, *about in rows.values_list(*columns):
-        written[tuple(about)].append((created_at, text))
-    found = {}
-    for entry in entries:
-        about = entry.session_pk, entry.details.get("call_id"), entry.details.get("step"), entry.actor
-        longest = TIME_UNTIL_ENTRY if entry.kind == AuditKind.COMMENTED else _TIME_FROM_NOTE_TO_HANDOVER
-        before = [text for at, text in written.get(about, ()) if timedelta() <= entry.at - at < longest]
-        found[entry.pk] = before[-1:]
-    return found
+    keys = {entry.pk: entry.details.get("comment") for entry in entries}
+    wanted = {pk for pk in keys.values() if isinstance(pk, int)}
+    calls = ToolCall.objects.filter(workspace=workspace_pk, comments__in=wanted)
+    texts = dict(calls.values_list("comments__pk", "comments__text")) if wanted else {}
+    return {entry: [texts[pk]] for entry, pk in keys.items() if pk in texts}
 
 
 def _iterate_values(value: Any) -> Iterator[str]:

@@ -14,14 +14,15 @@ from harness_site.review.selectors.mentions_in_comments import find_mentioned_me
 
 def add_comment_and_notify_mentioned(
     call: ToolCall, text: str, *, by: Membership, request: HttpRequest, receiver: Membership | None = None
-) -> None:
-    """Add a comment about a call, decided or not, and notify the members whom it mentions.
+) -> Comment:
+    """Add a comment about a call, decided or not, and notify the members whom it mentions; return the comment.
 
     The `receiver` of a hand-over whose note it is gets the message about that instead.
     """
     with transaction.atomic():
-        Comment.objects.create(call=call, author=by.user.get_username(), text=text)
+        comment = Comment.objects.create(call=call, author=by.user.get_username(), text=text)
         mentioned = [member for member in find_mentioned_members(text, author=by) if member != receiver]
         if mentioned:
             create_mention_notice(call, by=by, mentioned=mentioned, text=text)
-        claim_services.record_claim_event_and_notify_pages(AuditKind.COMMENTED, call, by, request)
+        claim_services.record_claim_event_and_notify_pages(AuditKind.COMMENTED, call, by, request, comment=comment.pk)
+    return comment

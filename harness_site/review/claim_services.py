@@ -21,7 +21,7 @@ from harness_site.accounts.models import Membership
 from harness_site.notifications import notices_between_members
 from harness_site.review import load_claims_and_record_presence
 from harness_site.review.load_claims_and_record_presence import CLAIMED_FOR, HANDED_FOR
-from harness_site.review.models import Claim
+from harness_site.review.models import Claim, Comment
 
 
 def claim_or_take_over_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
@@ -36,16 +36,21 @@ def claim_or_take_over_call(call: ToolCall, *, by: Membership, request: HttpRequ
         record_claim_event_and_notify_pages(AuditKind.CLAIMED, call, by, request, **details)
 
 
-def hand_over_call(call: ToolCall, *, by: Membership, to: Membership, note: str, request: HttpRequest) -> None:
+def hand_over_call(
+    call: ToolCall, *, by: Membership, to: Membership, note: Comment | None, request: HttpRequest
+) -> None:
     """Claim a call for a colleague, who sees who handed it over and the note, and is notified."""
+    text, details = (note.text, {"comment": note.pk}) if note else ("", {})
     with transaction.atomic():
         row, _ = _lock_or_create_claim_with_liveness(call, to)
         now = clock.now()
         Claim.objects.filter(pk=row.pk).update(
-            member=to, since=now, seen_at=now, handed_by=by.user.get_username(), note=note
+            member=to, since=now, seen_at=now, handed_by=by.user.get_username(), note=text
         )
-        record_claim_event_and_notify_pages(AuditKind.HANDED_OVER, call, by, request, to_member=to.user.get_username())
-        notices_between_members.create_handover_notice(call, by=by, to=to, note=note)
+        record_claim_event_and_notify_pages(
+            AuditKind.HANDED_OVER, call, by, request, to_member=to.user.get_username(), **details
+        )
+        notices_between_members.create_handover_notice(call, by=by, to=to, note=text)
 
 
 def _lock_or_create_claim_with_liveness(call: ToolCall, member: Membership) -> tuple[Claim, bool]:

@@ -73,9 +73,12 @@ def hand_over_call(request: MemberRequest, pk: int) -> HttpResponse:
         return render_decision_card(request, call, hand_over_form=form, status=422)
     note, receiver = form.cleaned_data["note"], colleagues[form.cleaned_data["to"]]
     if call.undecided:
+        comment = None
         if note:
-            add_comment.add_comment_and_notify_mentioned(call, note, by=member, request=request, receiver=receiver)
-        claim_services.hand_over_call(call, by=member, to=receiver, note=note, request=request)
+            comment = add_comment.add_comment_and_notify_mentioned(
+                call, note, by=member, request=request, receiver=receiver
+            )
+        claim_services.hand_over_call(call, by=member, to=receiver, note=comment, request=request)
     return redirect("harness_review:card", pk)
 
 

@@ -83,6 +83,9 @@ _SAID_IN_LINE = {
     AuditKind.SESSION_QUARANTINED.value: frozenset({"rows", "table", "row"}),
     AuditKind.SESSION_FINISHED.value: frozenset({"status"}),
     AuditKind.SESSION_FORKED.value: frozenset({"origin", "forked", "other", "version"}),
+    # The key of a comment says nothing to a reader.
+    AuditKind.COMMENTED.value: frozenset({"comment"}),
+    AuditKind.HANDED_OVER.value: frozenset({"comment"}),
 }
 
 register.simple_tag(previewed_text_and_json_html.render_foldable_message_text)

@@ -142,9 +142,9 @@ def make_entries_about_order() -> dict[str, int]:
     make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob", reason="The statement of the bank", revision=9)
     keys["approved"] = happened(AuditKind.DECIDED, actor="bob", decision="approve", **about)
     keys["withdrawn"] = happened(AuditKind.DECIDED, decision="withdraw", **about)
-    Comment.objects.create(call=call, author="alice", text="Please ask the vendor")
-    keys["commented"] = happened(AuditKind.COMMENTED, **about)
-    keys["handed"] = happened(AuditKind.HANDED_OVER, to_member="bob", **about)
+    note = Comment.objects.create(call=call, author="alice", text="Please ask the vendor")
+    keys["commented"] = happened(AuditKind.COMMENTED, comment=note.pk, **about)
+    keys["handed"] = happened(AuditKind.HANDED_OVER, to_member="bob", comment=note.pk, **about)
     keys["signed in"] = happened(AuditKind.SIGNED_IN, actor="erin")
     return keys
 
@@ -214,10 +214,22 @@ def test_masked_text_of_a_sentence_or_a_note_is_not_found(reader: Client, words:
         sentence=f"Order with hunter2, key-77321-x and {SECRET}",
         sentence_template="Order with {password}, {api_key} and {note}",
     )
-    Comment.objects.create(call=call, author="alice", text=f"It is hunter2, key-77321-x or {SECRET}")
-    key = happened(AuditKind.COMMENTED, session=call.session, call_id="buy", step=call.step)
+    comment = Comment.objects.create(call=call, author="alice", text=f"It is hunter2, key-77321-x or {SECRET}")
+    key = happened(AuditKind.COMMENTED, session=call.session, call_id="buy", step=call.step, comment=comment.pk)
     assert find(reader, words) == []
     assert find(reader, '"it is" order') == [key]
+
+
+def test_comment_before_a_handover_is_not_taken_for_its_note(reader: Client) -> None:
+    call = make_order()
+    about: dict[str, Any] = {"session": call.session, "call_id": "buy", "step": call.step}
+    keys = []
+    for text in ("Please ask the vendor", "The vendor agrees"):
+        comment = Comment.objects.create(call=call, author="alice", text=text)
+        keys.append(happened(AuditKind.COMMENTED, comment=comment.pk, **about))
+    happened(AuditKind.HANDED_OVER, to_member="bob", **about)
+    assert find(reader, "vendor") == keys[::-1]
+    assert find(reader, "please") == keys[:1]
 
 
 def test_secret_of_another_call_is_not_found_by_a_sentence_that_has_it(reader: Client) -> None:

@@ -7,6 +7,7 @@ from django.test import Client
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, CallStatus
+from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, ToolCall
 from harness_site.review.load_claims_and_record_presence import HANDED_FOR
 from harness_site.review.models import Claim, Comment
@@ -100,7 +101,10 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     assert "Handed to bob by alice" in visible_text(people["dora"].get("/review/"))
     assert "Handed to you, then" not in visible_text(people["dora"].get("/review/"))
     event = AuditEvent.objects.get(kind=AuditKind.HANDED_OVER)
-    assert (event.actor, '"to_member":"bob"' in event.details.replace(" ", "")) == ("alice", True)
+    about = {"call_id": call.call_id, "step": call.step, "comment": Comment.objects.get().pk, "address": "127.0.0.1"}
+    assert (event.actor, parse_json(event.details)) == ("alice", about | {"to_member": "bob"})
+    assert parse_json(AuditEvent.objects.get(kind=AuditKind.COMMENTED).details) == about
+    assert "comment 1" not in visible_text(people["bob"].get(f"/sessions/{call.session_id}/history/"))
 
     # It holds much longer than a claim of one's own, until somebody claims the call or it is released.
     Claim.objects.update(seen_at=clock.now() - timedelta(hours=20))
