@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from checkpoints.calls.tool_result_and_verify_answer_types import NotLanded as NotLanded
     from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult as ToolResult
     from checkpoints.calls.tool_result_and_verify_answer_types import Unknown as Unknown
-    from checkpoints.calls.tool_result_and_verify_answer_types import ValueCodec as ValueCodec
+    from checkpoints.calls.value_codec import ValueCodec as ValueCodec
     from checkpoints.decisions.actors import Actor as Actor
     from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot as RuntimeSnapshot
     from checkpoints.resume.resume_point import ResumePoint as ResumePoint
@@ -60,7 +60,7 @@ _HOME = {
     "ToolPolicies": "checkpoints.tools.foreign_tool_guard",
     "ToolRegistry": "checkpoints.tools.registry_and_dispatch",
     "ToolResult": "checkpoints.calls.tool_result_and_verify_answer_types",
-    "ValueCodec": "checkpoints.calls.tool_result_and_verify_answer_types",
+    "ValueCodec": "checkpoints.calls.value_codec",
     "UNCHANGED": "checkpoints.store.version_state_types",
     "Unknown": "checkpoints.calls.tool_result_and_verify_answer_types",
     "Workflow": "checkpoints.workflows.workflow",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,21 +29,6 @@ class ToolResult:
     attempt: int = 1
     answered_before: bool = False
     value: Any = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class ValueCodec:
-    """Encoder of a tool's values for the log of calls.
-
-    Attributes:
-        encode: Function that returns the name of a format, of at most 40 characters, and the bytes of a value.
-        decode: Function that returns the value of such a pair.
-        to_text: Function that returns the text of a value for the model. None: text as it is, anything else as JSON.
-    """
-
-    encode: Callable[[Any], tuple[str, bytes]]
-    decode: Callable[[tuple[str, bytes]], Any]
-    to_text: Callable[[Any], str] | None = None
 
 
 #: Result for the agent if the verify hook says that the call landed, but not with what result.

@@ -16,7 +16,8 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from checkpoints import sync_and_async_flow_runners
-from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
+from checkpoints.calls.value_codec import ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, SideEffect
 from checkpoints.exceptions import InvalidInput
 from checkpoints.tools.dispatch_registered_call import CheckpointerLike

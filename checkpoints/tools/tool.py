@@ -12,7 +12,8 @@ from typing import Any, TypedDict, Unpack, overload
 
 from checkpoints.calls.ambiguous_errors import AmbiguousErrors, is_outcome_unknown
 from checkpoints.calls.sentence_templates import format_sentence
-from checkpoints.calls.tool_result_and_verify_answer_types import Answer, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import Answer
+from checkpoints.calls.value_codec import ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.generate_and_validate_ids import validate_integer

@@ -38,7 +38,8 @@ from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.async_client import Checkpointer
-from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
+from checkpoints.calls.value_codec import ValueCodec
 from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.exceptions import ApprovalRequired, CheckpointerClosed, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.formats.stored_result_sentence import build_stored_result_sentence

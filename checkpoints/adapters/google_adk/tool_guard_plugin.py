@@ -35,7 +35,8 @@ from checkpoints.adapters.google_adk.session_service import (
 )
 from checkpoints.adapters.google_adk.unanswered_confirmation_requests import find_open_requests
 from checkpoints.async_client import Checkpointer
-from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
+from checkpoints.calls.value_codec import ValueCodec
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.sessions.new_session_fields import NewSessionFields

@@ -23,7 +23,8 @@ from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.langgraph import langchain_messages_to_transcript
 from checkpoints.adapters.langgraph.saver import FRAMEWORK, HarnessSaver
 from checkpoints.async_client import Checkpointer
-from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
+from checkpoints.calls.value_codec import ValueCodec
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls
 from checkpoints.sessions.new_session_fields import NewSessionFields

@@ -26,7 +26,8 @@ from checkpoints.adapters.openai_agents.agent_session import HarnessSession, Run
 from checkpoints.adapters.openai_agents.durable_model import DurableModel, build_config_without_durable_models
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, unfinished_call_queries
-from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
+from checkpoints.calls.value_codec import ValueCodec
 from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import ApprovalRequired, OwnershipLost, ReviewRequired

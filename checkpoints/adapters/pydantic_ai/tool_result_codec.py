@@ -11,7 +11,7 @@ from pydantic_ai.exceptions import CallDeferred
 from pydantic_ai.messages import ToolReturn, ToolReturnPart
 from pydantic_ai.tools import RunContext
 
-from checkpoints.calls.tool_result_and_verify_answer_types import ValueCodec
+from checkpoints.calls.value_codec import ValueCodec
 
 
 @dataclass(frozen=True)

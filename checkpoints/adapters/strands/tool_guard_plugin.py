@@ -24,7 +24,8 @@ from checkpoints.adapters.strands.session_repository import (
     SessionConflict,
 )
 from checkpoints.async_client import Checkpointer
-from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
+from checkpoints.calls.value_codec import ValueCodec
 from checkpoints.db.translate_errors_and_return_connections import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsError, ReviewRequired, SessionNotFound
