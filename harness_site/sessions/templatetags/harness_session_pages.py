@@ -143,6 +143,13 @@ def format_time_taken(span: timedelta | None) -> str:
     return "" if span is None else formatting.format_duration(span.total_seconds())
 
 
+@register.simple_tag(name="page_address", takes_context=True)
+def build_address_in_browser(context: Context) -> str:
+    """Return the absolute URL of the page in the browser, also for a request that updates a part of the page."""
+    request = context["request"]
+    return str(request.build_absolute_uri(request.htmx.current_url_abs_path))
+
+
 @register.simple_tag
 def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = None) -> SafeString:
     """Render the status of a session as a chip with colour, shape and label."""

@@ -31,3 +31,11 @@ def test_head_of_a_printed_session_has_its_address(session: Session, reader: Cli
     make_checkpoint(session=session)
     page = visible_text(reader.get(f"/sessions/{session.pk}/timeline/?since=1"))
     assert f"http://testserver/sessions/{session.pk}/timeline/?since=1 · Printed by alice, as of " in page
+
+
+def test_update_of_a_part_keeps_the_address_of_the_page(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session)
+    headers = {"HX-Request": "true", "HX-Current-URL": f"http://testserver/sessions/{session.pk}/"}
+    page = visible_text(reader.get(f"/sessions/{session.pk}/?since=0", headers=headers))
+    assert f"http://testserver/sessions/{session.pk}/ · Printed by alice, as of " in page
