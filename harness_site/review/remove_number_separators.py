@@ -7,9 +7,9 @@ from django.utils.translation import gettext as _
 
 from harness_site.review.argument_edit_parsing_and_originals import InvalidArgumentText
 
-#: A number as programs write it, maybe with a currency before or after it.
+#: A number as programs write it, maybe with a currency before or after it. `BOX-40` is the number of an article.
 _PLAIN: Final = re.compile(
-    r"(?P<before>(?:[A-Z]{3}|[€£$]) ?)?(?P<number>[+-]?\d+(?:\.\d+)?)(?P<after> ?(?:[A-Z]{3}|[€£$]))?"
+    r"(?P<before>(?:[A-Z]{3}(?![+-])|[€£$]) ?)?(?P<number>[+-]?\d+(?:\.\d+)?)(?P<after> ?(?:[A-Z]{3}|[€£$]))?"
 )
 #: Groups of three digits with the same separator between all of them, and maybe decimal places after another one.
 _GROUPED: Final = re.compile(

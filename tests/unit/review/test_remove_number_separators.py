@@ -44,7 +44,16 @@ def test_comma_before_three_digits_is_ambiguous(typed: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("1829.00", True), ("-5", True), ("1829.00 EUR", True), ("€40", True), ("1,829.00", False), ("lamp", False)],
+    [
+        ("1829.00", True),
+        ("-5", True),
+        ("1829.00 EUR", True),
+        ("EUR -40", True),
+        ("€40", True),
+        ("1,829.00", False),
+        ("lamp", False),
+        ("BOX-40", False),
+    ],
 )
 def test_plain_number_is_recognized(text: str, expected: bool) -> None:
     assert is_plain_number_text(text) is expected
