@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from json import JSONDecodeError
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from harness_site.review.lists_edited_as_text_lines import (
     parse_list_lines,
 )
 from harness_site.review.remove_number_separators import is_plain_number_text, remove_number_separators
+from harness_site.review.row_sums_in_call_arguments import parse_number
 
 #: Maximum number of arguments with fields; more are edited as JSON.
 MAX_FIELDS: Final = 30
@@ -102,7 +104,8 @@ class ArgumentField:
     list of objects, or `json` for everything else. `stored` is the text of the value as it is, before any typing; that
     of a secret is empty, and an empty field keeps it. An optional value is left out if its field is empty. `error` says
     what is wrong with the typed text; it is empty until `copy_fields_with_errors` has set it. `warnings` say what is
-    unusual about it, after `copy_fields_with_warnings`.
+    unusual about it, after `copy_fields_with_warnings`. Then `row_sum` is the text to type for what the rows of a list
+    add up to, if the argument is another sum of them, and `displayed_row_sum` has it in the format of the reader.
     """
 
     place: ArgumentPath
@@ -113,6 +116,8 @@ class ArgumentField:
     is_optional: bool = False
     error: str = ""
     warnings: tuple[str, ...] = ()
+    row_sum: str = ""
+    displayed_row_sum: str = ""
 
     @property
     def name(self) -> str:
@@ -227,6 +232,20 @@ class ArgumentField:
     def _has_whole_numbers(self) -> bool:
         is_number = self.kind in {"number", "numbers"}
         return is_number and all(_WHOLE_NUMBER.fullmatch(line) for line in self.stored.split("\n"))
+
+    def format_number_as_stored(self, number: Decimal) -> str:
+        """Return the text that gives the tool exactly this number, with at least the decimal places that the value has.
+
+        Returns:
+            An empty text if the field takes no number, or if the tool would get another one, as with too many digits.
+        """
+        if self.kind not in {"text", "number"}:
+            return ""
+        whole, _point, decimals = f"{number:f}".partition(".")
+        if parse_number(self.stored) is not None:
+            decimals = decimals.rstrip("0").ljust(len(self.stored.strip().partition(".")[2]), "0")
+        text = f"{whole}.{decimals}" if decimals else whole
+        return text if parse_number(replace(self, typed=text).parse_typed_value()) == number else ""
 
     def _remove_number_separators(self) -> str:
         is_number = self.kind == "number"
@@ -350,6 +369,7 @@ def build_blank_row(row: Sequence[ArgumentField]) -> tuple[ArgumentField, ...]:
             is_optional=field.column.is_optional,
             error="",
             warnings=(),
+            row_sum="",
         )
         for field in row
         if field.column is not None
@@ -408,7 +428,7 @@ def _parse_value_and_restore_masked_parts(field: ArgumentField, original: Any) -
 def copy_fields_with_warnings(
     fields: tuple[ArgumentField, ...], warnings: tuple[ArgumentWarning, ...], outer_path: tuple[str, ...]
 ) -> tuple[ArgumentField, ...]:
-    """Return the fields, each with the warnings about its changed value and what is in it.
+    """Return the fields, each with the warnings about its changed value and what is in it, and with the sum of rows.
 
     Args:
         fields: The fields.
@@ -416,19 +436,26 @@ def copy_fields_with_warnings(
         outer_path: Path to the value of which the fields are the parts; empty if they are the arguments.
     """
     return tuple(
-        replace(
-            field,
-            warnings=tuple(
-                each.sentence
-                for each in warnings
-                if each.is_about_change
-                and _is_beginning((*outer_path, *field.place.changed_path), each.path)
-                and field.place.row_state != RowState.REMOVED
-                and field.kind != "rows"
-            ),
-        )
+        _copy_field_with_warnings(field, warnings, (*outer_path, *field.place.changed_path))
+        if field.place.row_state != RowState.REMOVED and field.kind != "rows"
+        else field
         for field in fields
     )
+
+
+def _copy_field_with_warnings(
+    field: ArgumentField, warnings: tuple[ArgumentWarning, ...], path: tuple[str | int, ...]
+) -> ArgumentField:
+    sentences = tuple(
+        each.sentence
+        for each in warnings
+        if (each.is_about_change or each.row_sum is not None) and _is_beginning(path, each.path)
+    )
+    for each in warnings:
+        if each.path == path and each.row_sum is not None:
+            row_sum = field.format_number_as_stored(each.row_sum)
+            return replace(field, warnings=sentences, row_sum=row_sum, displayed_row_sum=each.displayed_row_sum)
+    return replace(field, warnings=sentences)
 
 
 def _is_beginning(path: tuple[str | int, ...], of_path: tuple[str | int, ...]) -> bool:

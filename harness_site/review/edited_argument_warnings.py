@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from django.utils.functional import Promise
@@ -95,13 +96,16 @@ _KINDS: Final[tuple[tuple[Callable[[str, Any], bool], Promise], ...]] = (
 class ArgumentWarning:
     """What is unusual about a changed value: `path` to it, displayed `name`, and a `sentence` with the value, masked.
 
-    `is_about_change` is False for a sum that was left as it was, although a list beside it was changed.
+    `is_about_change` is False for a sum that was left as it was, although a list beside it was changed. If the rows of
+    that list add up to another sum, `row_sum` is that one, and `displayed_row_sum` in the format of the reader.
     """
 
     path: tuple[str | int, ...]
     name: str
     sentence: str
     is_about_change: bool = True
+    row_sum: Decimal | None = None
+    displayed_row_sum: str = ""
 
 
 def list_argument_warnings(before: Any, after: Any) -> tuple[ArgumentWarning, ...]:
@@ -144,8 +148,8 @@ def _generate_warnings(
             if unusual is not None:
                 value = _format_masked_value(field.value)
                 yield ArgumentWarning(path, name, str(unusual).format(name=name, value=value))
-            elif sentence := _describe_doubtful_sum(name, key, asked.value, field.value, before, after):
-                yield ArgumentWarning(path, name, sentence, is_about_change=asked.value != field.value)
+            elif warning := _find_warning_of_doubtful_sum(path, name, asked.value, field.value, before, after):
+                yield warning
 
 
 def _format_masked_value(value: Any) -> str:
@@ -164,24 +168,30 @@ def _is_sum(name: str, value: Any) -> bool:
     return bool(words & _SUM_WORDS) and len(text) < _MAX_SUM_LENGTH and any(map(str.isdigit, text))
 
 
-def _describe_doubtful_sum(
-    name: str, key: str, asked: Any, value: Any, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> str:
-    """Describe a sum beside a changed list that the list no longer adds up to, or that was only left as it was.
+def _find_warning_of_doubtful_sum(
+    path: tuple[str | int, ...],
+    name: str,
+    asked: Any,
+    value: Any,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+) -> ArgumentWarning | None:
+    """Warn about a sum beside a changed list that the list no longer adds up to, or that was only left as it was.
 
     Args:
+        path: Path to the sum.
         name: Displayed name of the sum.
-        key: Its key.
         asked: What the agent asked for.
         value: The value after the change.
         before: The arguments beside it that the agent asked for, by key.
         after: These arguments after the change.
 
     Returns:
-        An empty text if there is nothing to doubt.
+        None if there is nothing to doubt.
     """
+    key, is_changed = str(path[-1]), asked != value
     if not (_is_sum(key, value) and _has_list_with_other_numbers(before, after)):
-        return ""
+        return None
     total, new_total = parse_number(asked), parse_number(value)
     for field in mask_field_names_and_list_all_fields(dict(after)):
         rows = before.get(field.key), field.value
@@ -189,10 +199,18 @@ def _describe_doubtful_sum(
             continue
         if sums := list_sums_of_same_columns(*rows, total):
             if new_total in sums:
-                return ""
-            shown = [format_amount_argument(key, str(number)) for number in (sums[0], value)]
-            return str(_SUM_DIFFERS).format(rows=describe_path((field.name,)), sum=shown[0], name=name, value=shown[1])
-    return str(_SUM_NOT_CHANGED).format(name=name) if asked == value else ""
+                return None
+            shown = [format_amount_argument(key, text) for text in (_format_with_cents(sums[0]), str(value))]
+            rows_name = describe_path((field.name,))
+            sentence = str(_SUM_DIFFERS).format(rows=rows_name, sum=shown[0], name=name, value=shown[1])
+            return ArgumentWarning(path, name, sentence, is_changed, sums[0], shown[0])
+    return None if is_changed else ArgumentWarning(path, name, str(_SUM_NOT_CHANGED).format(name=name), is_changed)
+
+
+def _format_with_cents(number: Decimal) -> str:
+    """Format a sum without zeros at its end, besides those of cents: products have more decimal places than needed."""
+    whole, point, decimals = f"{number:f}".partition(".")
+    return f"{whole}{point}{decimals[:2]}{decimals[2:].rstrip('0')}"
 
 
 def _has_list_with_other_numbers(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

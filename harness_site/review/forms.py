@@ -192,6 +192,8 @@ class ApprovalForm(DecisionForm):
         #: What is unusual about the edited arguments.
         self.argument_warnings: tuple[ArgumentWarning, ...] = ()
         self.digest = ""
+        #: Whether the sender wanted to record and approve the edit at once, although it has warnings.
+        self.is_approval_of_warned_change_refused = False
         #: Whether an edit leaves all arguments as they are.
         self.is_unchanged = False
         #: In how many arguments the sender has typed another value than the call has, with an answer other than Edit.
@@ -338,6 +340,13 @@ class ApprovalForm(DecisionForm):
         """Name of the first field on the page that has an error; empty without one."""
         name = super().first_invalid_field_name
         return self.invalid_argument_fields[0].key if name == "args" and self.invalid_argument_fields else name
+
+    @property
+    def only_warned_sum(self) -> ArgumentField | None:
+        """The field whose warning is the only one, if that names another sum of rows which the field can take."""
+        if len(self.argument_warnings) != 1 or not self.is_edited_in_fields_instead_of_json:
+            return None
+        return next((field for field in self.argument_fields if field.row_sum), None)
 
     @property
     def needs_wide_column(self) -> bool:

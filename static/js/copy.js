@@ -38,15 +38,9 @@ async function copyText(text, button) {
   }
 }
 
-function announce(words) {
-  const announcement = document.getElementById("announcement");
-  if (announcement) announcement.textContent = words;
-}
-
 document.addEventListener("click", async (event) => {
   const button = event.target.closest?.("[data-copy], [data-copy-from], [data-copy-url]");
   if (!button) return;
-  announce("");
   try {
     await copyText(textToCopy(button), button);
   } catch {

@@ -470,6 +470,42 @@ def test_key_records_changed_arguments_and_approves_the_call(start_payer: StartP
     expect(page.locator("#about .argument-edit")).to_contain_text("1234.50 (1,234.50)")
 
 
+def test_key_says_that_changes_with_a_warning_are_recorded_before_they_are_approved(
+    start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    payer = start_payer()
+    page = open_page("alice")
+    page_monitors[0].ignore("status of 422")
+    page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(page, "Edit")
+    amount, both = page.get_by_role("textbox", name="amount"), page.get_by_role("button", name="Record and approve")
+    amount.fill("1230.00")
+    page_actions.reason_field(page).fill("Only the first tenth is due.")
+    expect(both).to_be_hidden()
+    words = (
+        "Nothing was recorded. The new arguments have warnings: record the changes first, then approve the call in a "
+        "second step."
+    )
+    note, announcement = page.locator(".sign-off").get_by_text(words), page.locator("#announcement")
+    expect(note).to_be_hidden()
+    amount.press("Control+Shift+Enter")
+    expect(note).to_be_in_viewport()
+    expect(announcement).to_have_text(words)
+    amount.fill("12000.00")
+    expect(both).to_be_visible()
+    expect(note).to_be_hidden()
+    amount.fill("1230.00")
+    expect(both).to_be_hidden()
+    expect(note).to_be_hidden()  # until the key is pressed again
+    # Whoever gets at the hidden button is told the same, and nothing is recorded either.
+    page.locator("button[name='then']").evaluate("button => button.click()")
+    expect(page.get_by_role("alert").filter(has_text=words)).to_be_in_viewport()
+    expect(page.get_by_role("heading", level=1, name="May this happen?")).to_be_visible()
+    page_actions.record_decision(page, "Edit")
+    expect(page.get_by_text("changed the arguments at").last).to_be_visible()
+    expect(page.locator("#call-events").get_by_text("Arguments changed")).to_have_count(1)
+
+
 @only_exhaustive
 def test_edit_is_sent_while_its_preview_is_awaited(
     start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]

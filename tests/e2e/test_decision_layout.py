@@ -306,6 +306,82 @@ def test_list_of_objects_is_edited_in_rows(start_payer: StartPayer, open_page: O
     expect(page.get_by_text("changed the arguments at").last).to_be_visible()
 
 
+def test_warning_about_a_cell_has_the_width_of_its_table(
+    start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    page = open_page("alice", viewport={"width": 1366, "height": 768})
+    page_monitors[0].ignore("status of 422")
+    page_actions.open_payment_card(page, start_payer("--with-order").session_id)
+    page_actions.choose_answer(page, "Edit")
+    rows = [page.get_by_role("group", name=f"items, row {number}") for number in (1, 2)]
+    quantities = [row.get_by_role("textbox", name="quantity") for row in rows]
+    expect(quantities[0]).to_be_visible()
+    boxes = [quantity.bounding_box() for quantity in quantities]
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert boxes[1]["y"] - boxes[0]["y"] < 60  # as long as nothing is said about the fields
+    quantities[0].fill("12.5")
+    quantities[1].fill("1,234")
+    expect(rows[1].get_by_text("quantity: “1,234” can be read as 1234 or as 1.234.")).to_be_visible()
+    quantities[1].fill("20.5")
+    warning = rows[0].get_by_text("quantity was a whole number; the new value “12.5” is not one.")
+    expect(warning).to_be_visible()
+    box = warning.bounding_box()
+    assert box is not None
+    assert box["width"] > 400
+    assert box["height"] < 50  # two lines
+    assert not overflowing_elements(page)
+
+    page.set_viewport_size(ViewportSize(width=1366, height=500))
+    quantities[1].fill("many")
+    error = rows[1].get_by_text("quantity: Enter a number.")
+    expect(error).to_be_visible()
+    page_actions.reason_field(page).fill("Fewer.")
+    page.evaluate("scrollTo(0, 0)")
+    page_actions.record_decision(page, "Edit")
+    expect(quantities[1]).to_be_focused()
+    expect(error).to_be_in_viewport(ratio=1)  # the row is in sight with what is said about it
+    assert is_visible_in_viewport(quantities[1])
+
+
+def test_sum_of_the_rows_is_put_into_the_field_of_the_total(start_payer: StartPayer, open_page: OpenPage) -> None:
+    page = open_page("alice", viewport={"width": 1366, "height": 768})
+    page_actions.open_payment_card(page, start_payer("--with-order").session_id)
+    page_actions.choose_answer(page, "Edit")
+    total = page.get_by_role("textbox", name="total_amount")
+    use = page.get_by_role("button", name="Use 1,604.00 for order.total_amount")
+    quantity = page.get_by_role("group", name="items, row 1").get_by_role("textbox", name="quantity")
+    quantity.fill("250")
+    expect(use).to_have_count(2)  # at the field, and beside the button
+    assert axe.list_accessibility_violations(page) == []
+    assert not overflowing_elements(page)
+    for place in (total.locator("xpath=ancestor::*[contains(@class, 'field')][1]"), page.locator(".sign-off")):
+        place.get_by_role("button", name="Use 1,604.00").press("Enter")
+        expect(total).to_have_value("1604.00")
+        expect(total).to_be_focused()
+        expect(page.locator("#announcement")).to_have_text("order.total_amount is now 1,604.00.")
+        expect(use).to_have_count(0)
+        expect(page.locator("#change")).to_contain_text("2 changes")
+        page.keyboard.press("Control+A")
+        page.keyboard.type("1700.00")
+        expect(total).to_have_value("1700.00")
+        expect(use).to_have_count(2)
+
+
+def test_keys_of_the_button_that_records_changes_are_beside_it(start_payer: StartPayer, open_page: OpenPage) -> None:
+    page = open_page("alice", viewport={"width": 1366, "height": 768})
+    page_actions.open_payment_card(page, start_payer("--with-order").session_id)
+    for answer in ("Approve", "Edit"):
+        page_actions.choose_answer(page, answer)
+        button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS[answer])
+        keys = button.locator("xpath=following-sibling::*[contains(@class, 'keyboard')]")
+        expect(keys).to_have_text("Ctrl Enter")
+        expect(keys).to_be_in_viewport(ratio=1)
+    box = page.locator(".sign-off").bounding_box()
+    assert box is not None
+    assert box["height"] <= 768 / 4
+
+
 def test_empty_number_of_an_added_row_is_null_in_json_and_comes_back(
     start_payer: StartPayer, open_page: OpenPage
 ) -> None:

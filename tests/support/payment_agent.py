@@ -45,6 +45,10 @@ def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
         lines = [("LMP-40", "Desk lamp", 12), ("CHR-09", "Office chair", 4), ("CBL-2M", "Network cable", 30)]
         args["lines"] = [{"sku": sku, "description": text, "quantity": count} for sku, text, count in lines]
         args["address"] = {"street": "Hafenstraße 12", "city": "Hamburg"}
+    if options.with_order:
+        prices = [("LED-E14-4W", 300, "4.50"), ("BOX-40", 20, "23.95")]
+        items = [{"sku": sku, "quantity": count, "unit_price": price} for sku, count, price in prices]
+        args["order"] = {"items": items, "total_amount": "1829.00"}
     transcript = _build_transcript(options.invoice, args)
     try:
         point = checkpointer.resume(session, tools, wait=True)
@@ -113,5 +117,6 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
         "--with-memo", action="store_true", help="pay with a long memo, a list of people who get it, and dates"
     )
     parser.add_argument("--with-lines", action="store_true", help="pay for a list of objects, to an address")
+    parser.add_argument("--with-order", action="store_true", help="pay for an order whose lines add up to its total")
     parser.add_argument("--die", action="store_true", help="be killed in the middle of the payment, once")
     return parser.parse_args(arguments)

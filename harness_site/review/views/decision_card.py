@@ -115,7 +115,19 @@ def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpRespons
         response = render_decision_card(request, call, form=form)
         response["HX-Reswap"] = "outerHTML"  # the page scrolls to the changes, not to its top
         return response
+    if (
+        isinstance(form, ApprovalForm)
+        and form.argument_warnings
+        and call.status == CallStatus.AWAITING_APPROVAL
+        and _is_edit_to_be_approved(request, form)
+    ):
+        form.is_approval_of_warned_change_refused = True
+        return render_decision_card(request, call, form=form, status=422)
     return _record_decision_and_redirect(request, call, form)
+
+
+def _is_edit_to_be_approved(request: MemberRequest, form: OutcomeForm | ApprovalForm) -> bool:
+    return form.cleaned_data["kind"] == DecisionKind.EDIT and request.POST.get("then") == DecisionKind.APPROVE
 
 
 def _read_form_and_whether_to_record(request: MemberRequest, call: ToolCall) -> tuple[QueryDict, bool]:
@@ -150,7 +162,7 @@ def _record_decision_and_redirect(
         problem = _find_problem_of_earlier_decision(call, form, reader) if isinstance(error, AlreadyDecided) else None
         problem = problem or build_decision_problem(error, call, reader=reader)
         return render_decision_card(request, call, form=form, problem=problem)
-    if form.cleaned_data["kind"] == DecisionKind.EDIT and request.POST.get("then") == DecisionKind.APPROVE:
+    if _is_edit_to_be_approved(request, form):
         problem = _approve_recorded_edit_or_find_problem(request, call.pk, form)
     claim_services.reload_statuses_and_remove_claims([call], by=request.membership)
     if problem is not None:
@@ -173,8 +185,6 @@ def _approve_recorded_edit_or_find_problem(
     changed_again = DecisionProblem(409, _("Somebody has changed the arguments after you."), nothing)
     if not (isinstance(form, ApprovalForm) and form.has_same_arguments_as(call)):
         return changed_again
-    if form.argument_warnings:
-        return DecisionProblem(409, _("Check the warnings about the new arguments before you approve."), nothing)
     try:
         record_decision(
             _build_checkpointer(request).store,

@@ -4,7 +4,8 @@
 import { countChangesInJson, discardChanges } from "./arguments_as_json.js";
 import { countChangedRows, isInChangedRow } from "./argument_rows.js";
 import "./list_items.js";
-import { ngettext } from "../translations.js";
+import { announce } from "../announce.js";
+import { gettext, ngettext } from "../translations.js";
 
 /**
  * List the fields whose value is not that of the call, without those in rows that are added or removed. A text area counts each
@@ -117,4 +118,15 @@ document.addEventListener("click", (event) => {
   field.value = field.dataset.stored;
   field.dispatchEvent(new Event("input", { bubbles: true }));
   field.focus(); // one with a row for each item leads to the first
+});
+
+// What the rows of a list add up to becomes the value of the sum beside them, as if it had been typed.
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest?.("[data-use-row-sum]");
+  if (!button) return;
+  const field = document.getElementById(button.dataset.useRowSum);
+  field.value = button.value;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  field.focus(); // the button goes with its warning
+  announce(gettext("%(name)s is now %(amount)s.", { name: field.dataset.argument, amount: button.dataset.displayed }));
 });

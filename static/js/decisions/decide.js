@@ -125,6 +125,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   labelButton(form);
   markChangedArguments(form);
   if (target.id === "change") markInvalidArguments(form);
+  if (!form.querySelector("#warned-arguments > *")) form.querySelector("[data-approve-later]")?.setAttribute("hidden", "");
   if (target.id === "main") focusInvalid(form);
   if (target.id === "main" && form.querySelector("[data-unrecorded]")) document.getElementById("change").scrollIntoView({ block: "center" });
   if (sent?.matches?.("[data-take-change]")) continueWithNewState(form);

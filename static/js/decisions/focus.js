@@ -37,7 +37,10 @@ export function focusInvalid(form) {
   const field = [...fields].find((each) => each.name === invalid && each.checkVisibility()) ?? [...fields].find((each) => each.checkVisibility());
   if (!field) return;
   field.focus({ preventScroll: true });
-  (field.closest("fieldset, .field") ?? field).scrollIntoView({ block: "nearest" });
+  const place = field.closest("fieldset, .field");
+  // In a table, a field has no box of its own: what is said about it stands below its row.
+  const shown = place?.checkVisibility() === false ? place.closest(".argument-row") : place;
+  (shown ?? field).scrollIntoView({ block: "nearest" });
 }
 
 /** Focus what comes after a recorded decision: the link to the next call, which the heading describes, else the heading. */

@@ -16,7 +16,7 @@ export function removeMendedErrors(form, field) {
   const left = [...form.querySelectorAll(".errorlist li")].some((each) => each.checkVisibility());
   if (!left) {
     reported = "";
-    form.querySelector(".problem:not([data-connection])")?.remove();
+    form.querySelector(".problem:not([data-connection], [data-approve-later])")?.remove();
   } else linkFirstError(form);
 }
 
@@ -64,7 +64,7 @@ function showMissing(form, missing, wasRead = false) {
   }
   const remark = form.querySelector("template[data-problem]");
   if (!remark) return;
-  if (!form.querySelector(".problem:not([data-connection])")) {
+  if (!form.querySelector(".problem:not([data-connection], [data-approve-later])")) {
     const copy = remark.content.cloneNode(true);
     if (wasRead) copy.firstElementChild.removeAttribute("role");
     remark.after(copy);

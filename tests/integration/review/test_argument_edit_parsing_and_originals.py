@@ -136,14 +136,18 @@ def test_change_is_recorded_and_approved_together_once_it_was_shown(alice: Clien
 
 def test_change_with_a_warning_is_approved_in_a_step_of_its_own(alice: Client) -> None:
     call = awaiting()
-    answer = alice.post(url(call), {**edit(CHANGED, shown=seen(CHANGED)), "then": "approve"})
-    assert answer.status_code == 409
+    form = edit(CHANGED, shown=seen(CHANGED))
+    answer = alice.post(url(call), {**form, "then": "approve"})
+    assert answer.status_code == 422
     told = (
-        "Check the warnings about the new arguments before you approve. Your change is recorded, but you have not "
-        "approved the call."
+        "Nothing was recorded. The new arguments have warnings: record the changes first, then approve the call in a "
+        "second step."
     )
-    page = visible_text(answer)
-    assert told in page
+    assert re.search(rf'role="alert">.*<span>{told}</span>', answer.content.decode())
+    assert "amount is now a tenth of what it was or less." in visible_text(answer)
+    assert Decision.objects.count() == 0
+    assert alice.post(url(call), form).status_code == 302
+    page = visible_text(alice.get(url(call)))
     assert "amount is now a tenth of what it was or less." in page
     call.refresh_from_db()
     assert (call.status, call.args) == (CallStatus.AWAITING_APPROVAL, to_canonical_json(CHANGED))
@@ -162,7 +166,7 @@ def test_change_of_somebody_else_in_between_is_not_approved(alice: Client, monke
 
     monkeypatch.setattr(decision_card, "record_decision_from_form", record_and_change_again)
     make_user(name="bob", role=Role.APPROVER)
-    refused = alice.post(url(call), {**edit(CHANGED, shown=seen(CHANGED)), "then": "approve"})
+    refused = alice.post(url(call), {**edit(LESS, shown=seen(LESS)), "then": "approve"})
     assert refused.status_code == 409
     told = "Somebody has changed the arguments after you. Your change is recorded, but you have not approved the call."
     assert told in visible_text(refused)

@@ -167,8 +167,8 @@ def test_error_of_a_nested_value_is_below_its_field(alice: Client) -> None:
     call = awaiting(args=ORDER)
     form = sent(call, alice, {"argument-0-1-0": "many", "argument-1-1": "Contoso"})
     preview = alice.post(f"{url(call)}change/", form).content.decode()
-    place = 'id="argument-0-1-0-error" role="status" hx-swap-oob="true"><ul class="errorlist"><li>Enter a number.'
-    assert place in preview
+    place = 'id="argument-0-1-0-error" role="status" hx-swap-oob="true"><ul class="errorlist"><li>'
+    assert f'{place}<b class="mono column-name">quantity:</b> Enter a number.' in preview
     assert preview.count("errorlist") == 1
     assert 'href="#argument-0-1-0">items, row 2: quantity</a>' in preview
     assert "supplier.name" in preview  # the valid changes are listed
@@ -184,7 +184,76 @@ def test_field_of_an_added_row_that_is_still_blank_has_its_error_once_the_form_i
     assert "errorlist" not in preview
     assert "items, row 4: quantity" in preview
     page = alice.post(url(call), form).content.decode()
-    assert 'id="argument-0-3-0-error" role="status"><ul class="errorlist"><li>Enter a number.' in page
+    place = 'id="argument-0-3-0-error" role="status"><ul class="errorlist"><li>'
+    assert f'{place}<b class="mono column-name">quantity:</b> Enter a number.' in page
+
+
+SOLD = [{"quantity": 300, "unit_price": "4.50"}, {"quantity": 20, "unit_price": "23.95"}]
+#: Button that puts the sum of the rows into the field of the total.
+USE_ROW_SUM = (
+    r'<button type="button" class="btn" data-use-row-sum="argument-1" value="([^"]*)" data-displayed="([^"]*)">'
+    r'Use ([^<]*)<span class="visually-hidden"> for total_amount</span></button>'
+)
+
+
+@pytest.mark.parametrize(
+    ("total", "quantity", "text", "displayed", "value"),
+    [
+        ("1829.00", "250", "1604.00", "1,604.00", "1604.00"),
+        ("1829", "250", "1604", "1,604.00", "1604"),
+        ("1829.0", "299", "1824.5", "1,824.50", "1824.5"),
+        (1829.0, "250", "1604.0", "1,604.00", 1604.0),
+        (1829, "200", "1379", "1,379.00", 1379),
+        (1829, "299", "1824.5", "1,824.50", 1824.5),
+    ],
+)
+@pytest.mark.parametrize("typed_total", [None, "1500"])
+def test_sum_of_the_rows_is_offered_for_the_total_in_the_form_of_the_call(
+    alice: Client, total: Any, quantity: str, text: str, displayed: str, value: Any, typed_total: str | None
+) -> None:
+    call = awaiting(args={"items": SOLD, "total_amount": total})
+    typed = {"argument-0-0-0": quantity} | ({"argument-1": typed_total} if typed_total else {})
+    form = sent(call, alice, typed)
+    preview = alice.post(f"{url(call)}change/", form).content.decode()
+    at_field, beside_button = (
+        re.findall(USE_ROW_SUM, preview[preview.index(f'id="{place}"') :].split("</div>")[0])
+        for place in ("argument-1-error", "warned-arguments")
+    )
+    assert at_field == beside_button == [(text, displayed, displayed)]
+    recorded = record(alice, call, {**form, "argument-1": text})
+    assert (recorded["total_amount"], type(recorded["total_amount"])) == (value, type(value))
+    assert "add up" not in visible_text(alice.get(url(call)))
+
+
+def test_sum_of_the_rows_is_offered_in_the_number_format_of_the_reader(alice: Client) -> None:
+    call = awaiting(args={"items": SOLD, "total_amount": "1829.00"})
+    form = sent(call, alice, {"argument-0-0-0": "250"})
+    preview = alice.post(f"{url(call)}change/", form, headers={"accept-language": "de"}).content.decode()
+    assert 'value="1604.00" data-displayed="1.604,00">1.604,00<span' in preview
+
+
+@pytest.mark.parametrize(("total", "is_offered"), [("0.20", True), (0.2, False)])
+def test_sum_of_the_rows_is_not_offered_where_the_tool_would_get_another_number(
+    alice: Client, total: Any, is_offered: bool
+) -> None:
+    call = awaiting(args={"items": [{"quantity": 2, "unit_price": "0.1"}], "total_amount": total})
+    form = sent(call, alice, {"argument-0-0-0": "3", "argument-0-0-1": "0.10000000000000000001"})
+    preview = alice.post(f"{url(call)}change/", form).content.decode()
+    assert "The rows of items add up to 0.30000000000000000003" in preview
+    assert ("data-use-row-sum" in preview) is is_offered
+
+
+def test_sum_of_the_rows_is_not_offered_beside_json_or_other_warnings(alice: Client) -> None:
+    call = awaiting(args={"items": SOLD, "total_amount": "1829.00"})
+    form = sent(call, alice, {})
+    args = '{"items": [{"quantity": 25, "unit_price": "4.50"}], "total_amount": "1829.00"}'
+    preview = alice.post(f"{url(call)}change/", {**form, "written_as": "json", "args": args})
+    assert "The rows of items add up to 112.50" in visible_text(preview)
+    assert "data-use-row-sum" not in preview.content.decode()
+    form = sent(call, alice, {"argument-0-0-0": "25", "argument-0-1-1": "1.00"})
+    preview = alice.post(f"{url(call)}change/", form)
+    assert "Check these values: items, row 2: unit_price, total_amount" in visible_text(preview)
+    assert len(re.findall(USE_ROW_SUM, preview.content.decode())) == 1  # at its field
 
 
 def test_value_of_a_row_that_lost_its_kind_is_warned_about_after_a_row_was_removed(alice: Client) -> None:
