@@ -55,7 +55,7 @@ class AsyncClaims:
         finally:
             await self.run_blocking(partial(self.claims.end_call_claim, session_id))
             if not is_kept:
-                await self.release_session_when_idle(session_id)
+                await self.release_session_now_or_when_idle(session_id)
 
     async def _claim_session_for_call(self, session_id: str, description: NewSessionFields) -> None:
         """Claim the session. A claim that ends after a cancellation is given back."""
@@ -77,17 +77,17 @@ class AsyncClaims:
     def _end_abandoned_claim_and_release_session(self, session_id: str) -> None:
         try:
             self.claims.end_call_claim(session_id)
-            self.claims.release_session_when_idle(session_id)
+            self.claims.release_session_now_or_when_idle(session_id)
         finally:
             get_sync_client(self._client).store.close_thread_connections()
 
-    async def release_session_when_idle(self, session_id: str) -> None:
+    async def release_session_now_or_when_idle(self, session_id: str) -> None:
         """Release a session, or let its last running call release it.
 
         Args:
             session_id: Identifier of the session.
         """
-        await self.run_blocking(partial(self.claims.release_session_when_idle, session_id))
+        await self.run_blocking(partial(self.claims.release_session_now_or_when_idle, session_id))
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work on a thread.

@@ -110,7 +110,7 @@ class SessionClaims:
         """
         self._kept.discard(session_id)
         self.end_call_claim(session_id)
-        self.release_session_when_idle(session_id)
+        self.release_session_now_or_when_idle(session_id)
 
     def claim_session_and_count_running_call(
         self, session_id: str, description: NewSessionFields | None = None, *, takeover: bool | str = False
@@ -154,7 +154,7 @@ class SessionClaims:
             self._frameworks[session_id] = description.framework
 
     def end_call_claim(self, session_id: str) -> None:
-        """End the use of a session by one call. The session stays owned, unless `release_session_when_idle` was called.
+        """End the use of a session by one call. The session stays owned, unless it is to be released when it is idle.
 
         Args:
             session_id: Identifier of the session.
@@ -166,7 +166,7 @@ class SessionClaims:
                 if session_id in self._ending:
                     self._release_session_and_remember_pairings(session_id)
 
-    def release_session_when_idle(self, session_id: str) -> bool:
+    def release_session_now_or_when_idle(self, session_id: str) -> bool:
         """Release a session, or let its last running call release it.
 
         Args:

@@ -39,7 +39,7 @@ from harness_site.review.lists_edited_as_text_lines import (
     parse_list_lines,
 )
 from harness_site.review.remove_number_separators import is_plain_number_text, remove_number_separators
-from harness_site.review.row_sums_in_call_arguments import parse_number
+from harness_site.review.sums_of_edited_rows import parse_number
 
 #: Maximum number of arguments with fields; more are edited as JSON.
 MAX_FIELDS: Final = 30

@@ -21,7 +21,7 @@ from harness_site.core.money_amounts_in_call_arguments import (
     parse_amount_argument,
 )
 from harness_site.core.rendering import json_tree
-from harness_site.review.row_sums_in_call_arguments import list_sums_of_same_columns, parse_number
+from harness_site.review.sums_of_edited_rows import list_sums_of_same_columns, parse_number
 
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
 _THREE_DECIMAL_PLACES: Final = re.compile(r"\.\d{3}")
@@ -159,7 +159,7 @@ def _format_masked_value(value: Any) -> str:
     return Truncator(text).chars(_MAX_VALUE_LENGTH)
 
 
-def _is_sum(name: str, value: Any) -> bool:
+def _may_be_sum_of_list(name: str, value: Any) -> bool:
     """Return whether an argument may sum up a list beside it, by its name and its value."""
     if not isinstance(value, int | float | str) or isinstance(value, bool):
         return False
@@ -190,7 +190,7 @@ def _find_warning_of_doubtful_sum(
         None if there is nothing to doubt.
     """
     key, is_changed = str(path[-1]), asked != value
-    if not (_is_sum(key, value) and _has_list_with_other_numbers(before, after)):
+    if not (_may_be_sum_of_list(key, value) and _has_list_with_other_numbers(before, after)):
         return None
     total, new_total = parse_number(asked), parse_number(value)
     for field in mask_field_names_and_list_all_fields(dict(after)):

@@ -92,14 +92,14 @@ class SubagentSessionClaims:
             key: Key of the agent's transcript.
             closes_calls: Whether the turn has ended, so that the model has read the results of the continued calls.
         """
-        self._claims.release_session_when_idle(key.session_id)
+        self._claims.release_session_now_or_when_idle(key.session_id)
         if key.subpath:
             return
         with self._lock:
             self._open.pop(key.root_session_id, None)
             continued = self._continued.pop(key.root_session_id, [])
         for session_id, call_id in continued:
-            self._claims.release_session_when_idle(session_id)
+            self._claims.release_session_now_or_when_idle(session_id)
             if closes_calls:
                 content = VersionContent(None, write_transcript_version.build_empty_call_results([call_id]))
                 state_store.write_version_of_transcript_if_changed(self._checkpointer.store, session_id, content)
@@ -139,7 +139,7 @@ class SubagentSessionClaims:
             except SessionFinished:
                 continue
             finally:
-                self._claims.release_session_when_idle(session_id)
+                self._claims.release_session_now_or_when_idle(session_id)
             for call in call_queries.list_unanswered_tool_calls(store, pk):
                 if call.status in _CONTINUED_STATUSES:
                     open_calls[get_call_fingerprint(call)].append((session_id, call.call_id))

@@ -185,7 +185,7 @@ class Harness(BasePlugin):
     async def _release_session(self, invocation_context: InvocationContext) -> None:
         if _outer_call.get() is None:
             harness_session_id = _get_harness_session_id(invocation_context.session)
-            await asyncio.shield(self._claims.release_session_when_idle(harness_session_id))
+            await asyncio.shield(self._claims.release_session_now_or_when_idle(harness_session_id))
 
     # ---- calls
 

@@ -535,7 +535,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 withdraw_calls=None if channels & {INTERRUPT, ERROR} else discard_answered_calls,
             )
         if channels & {INTERRUPT, ERROR}:
-            self._session_claims.release_session_when_idle(thread_id)
+            self._session_claims.release_session_now_or_when_idle(thread_id)
 
     def _wait_and_build_approval_intents_of_interrupts(
         self, config: RunnableConfig, value: object

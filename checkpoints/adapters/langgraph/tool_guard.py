@@ -116,7 +116,7 @@ class ToolGuard:
             except (ReviewRequired, ApprovalRequired) as gate:
                 waiting, calls = _build_details_of_calls_awaiting_decision(gate), gate.calls
             if not self._discard_answered_interrupt_calls(thread_id, calls):
-                self._claims.release_session_when_idle(thread_id)
+                self._claims.release_session_now_or_when_idle(thread_id)
                 interrupt(waiting)
 
     async def awrap_tool_call(
@@ -187,7 +187,7 @@ class ToolGuard:
         finally:
             self._claims.end_call_claim(thread_id)
             if error is not None or self._release_after_call:
-                self._claims.release_session_when_idle(thread_id)
+                self._claims.release_session_now_or_when_idle(thread_id)
 
     # ---- release
 
@@ -197,7 +197,7 @@ class ToolGuard:
         Args:
             thread_id: Identifier of the thread.
         """
-        self._claims.release_session_when_idle(thread_id)
+        self._claims.release_session_now_or_when_idle(thread_id)
 
     async def arelease(self, thread_id: str) -> None:
         """Release the session of a thread, or let its last running call release it.
@@ -205,7 +205,7 @@ class ToolGuard:
         Args:
             thread_id: Identifier of the thread.
         """
-        await self._async_claims.release_session_when_idle(thread_id)
+        await self._async_claims.release_session_now_or_when_idle(thread_id)
 
 
 class HarnessMiddleware(AgentMiddleware[Any, Any]):

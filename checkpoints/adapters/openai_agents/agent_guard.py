@@ -342,7 +342,7 @@ class AgentGuard:
         try:
             return not await self._log_call_if_decision_needed(attempt.tool, args, call_id, wanted=wanted)
         finally:
-            await self.release_session_when_idle()
+            await self.release_session_now_or_when_idle()
 
     def _find_newest_attempt_if_none_undecided(self, call_id: str) -> ToolCall | None:
         """Return the newest attempt of an unanswered call; None if there is none, or if a call of the session is
@@ -386,12 +386,12 @@ class AgentGuard:
     def _end_call_claim(self, session_id: str, *, release: bool) -> None:
         self._claims.end_call_claim(session_id)
         if release:
-            self._claims.release_session_when_idle(session_id)
+            self._claims.release_session_now_or_when_idle(session_id)
 
-    async def release_session_when_idle(self) -> None:
+    async def release_session_now_or_when_idle(self) -> None:
         """Release the session, or let its last running call release it."""
         await self._client.run_database_work_to_end(
-            partial(self._claims.release_session_when_idle, self._session.session_id)
+            partial(self._claims.release_session_now_or_when_idle, self._session.session_id)
         )
 
 

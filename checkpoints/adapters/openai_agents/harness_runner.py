@@ -212,7 +212,7 @@ class HarnessRunner(AgentRunner):
             raise
         finally:
             if not prepared.is_inner:
-                await prepared.guard.release_session_when_idle()
+                await prepared.guard.release_session_now_or_when_idle()
             if prepared.provider is not None:
                 await prepared.provider.aclose()
 

@@ -114,7 +114,7 @@ class Harness(AbstractCapability[Any]):
             return await handler()  # type: ignore[no-any-return]
         finally:
             self._starts.pop(ctx.run_id, None)
-            await asyncio.shield(self._claims.release_session_when_idle(session_id))
+            await asyncio.shield(self._claims.release_session_now_or_when_idle(session_id))
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
         """Let the log ask for the approval that a tool requires by its own definition."""

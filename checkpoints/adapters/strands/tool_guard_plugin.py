@@ -221,7 +221,7 @@ class Harness(Plugin):
                 event.agent, self._calls_without_session.pop(event.agent, [])
             )
         agent_session_id = await self._load_session_id_of_agent(event.agent)
-        await asyncio.shield(self._claims.release_session_when_idle(agent_session_id))
+        await asyncio.shield(self._claims.release_session_now_or_when_idle(agent_session_id))
 
     async def _load_session_id_of_agent(self, agent: Any) -> str:
         return await self._client.run_blocking(partial(self._load_session_id_of_agent_blocking, str(agent.agent_id)))
