@@ -66,6 +66,23 @@ def test_paper_says_how_many_lines_of_a_long_fold_it_leaves_out(
     assert height > 600
 
 
+def test_paper_has_the_wide_drawing_of_a_timeline(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> None:
+    start_agent(site, order_number)
+    page = open_page("alice")
+    page_actions.open_refund_card(page, order_number)
+    page_actions.session_link(page).click()
+    page.get_by_role("link", name="Timeline", exact=True).click()
+    drawings = page.locator("svg.drawing")
+    expect(drawings.first).to_be_visible()
+    print_page(page)
+    expect(drawings.filter(visible=True).first).to_have_class("drawing wide")
+    box = drawings.filter(visible=True).first.bounding_box()
+    assert box is not None
+    assert box["width"] > 0.9 * SHEET_WIDTH
+
+
 def test_paper_of_the_audit_trail_has_details_and_filter_but_no_fields(site: Site, open_page: OpenPage) -> None:
     page = open_page("carol")
     page.goto("/audit/?actor=carol")

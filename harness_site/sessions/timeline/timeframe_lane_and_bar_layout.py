@@ -174,6 +174,11 @@ class Drawing:
     signs: tuple[tuple[str, str], ...]
 
     @property
+    def has_runs_not_lost(self) -> bool:
+        """Return whether a grey line is drawn: a run from its start to its end."""
+        return any(lane.has_line and not lane.lost for lane in self.lanes)
+
+    @property
     def has_lost_runs(self) -> bool:
         return any(lane.lost for lane in self.lanes)
 

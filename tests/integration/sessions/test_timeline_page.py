@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import IMPORTED_RUN_HOST, CallStatus, CostBasis, DecisionKind, Phase
+from checkpoints.enums import IMPORTED_RUN_HOST, CallStatus, CostBasis, DecisionKind, Phase, RunStatus
 from checkpoints.models import Checkpoint, Message, Run, Session, ToolCall
 from harness_site.sessions.timeline import list_timeline_items, views
 from harness_site.sessions.timeline.selectors import timeframe_contents, turn_contents
@@ -73,6 +73,19 @@ def test_turn_of_a_transcript_starts_when_the_person_asks(reader: Client, host: 
         Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=second))
     turns = re.findall(r"<title>Model answer: saved, version (\d), ([^<]*)</title>", page(reader, session))
     assert set(turns) == {("1", "10 s"), ("2", worked)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "explained"),
+    [({}, ["Run"]), ({"status": RunStatus.LOST, "ended_at": THEN + timedelta(seconds=90)}, ["Run that was lost"])],
+)
+def test_legend_explains_the_lines_of_runs(
+    session: Session, reader: Client, fields: dict[str, Any], explained: list[str]
+) -> None:
+    Run.objects.update(**fields)
+    call(session, 10)
+    legend = re.findall(r'<rect class="life[^>]*></svg>([^<]*)</li>', page(reader, session))
+    assert legend == explained
 
 
 def test_list_has_the_same_items(session: Session, reader: Client) -> None:
