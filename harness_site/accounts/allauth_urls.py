@@ -10,7 +10,7 @@ from allauth.socialaccount.providers.openid_connect.views import callback, login
 from allauth.socialaccount.views import login_cancelled
 from django.urls import path
 
-from harness_site.accounts.views import own_account, required_second_factor, sign_in_and_sign_out
+from harness_site.accounts.views import own_account, remove_passkey, sign_in_and_sign_out
 
 urlpatterns = [
     path("", own_account.show_account, name="mfa_index"),
@@ -31,7 +31,7 @@ urlpatterns = [
     path("codes/new/", generate_recovery_codes, name="mfa_generate_recovery_codes"),
     path("passkeys/add/", add_webauthn, name="mfa_add_webauthn"),
     path("passkeys/<int:pk>/", edit_webauthn, name="mfa_edit_webauthn"),
-    path("passkeys/<int:pk>/remove/", required_second_factor.remove_passkey, name="mfa_remove_webauthn"),
+    path("passkeys/<int:pk>/remove/", remove_passkey.remove_passkey, name="mfa_remove_webauthn"),
     path("oidc/cancelled/", login_cancelled, name="socialaccount_login_cancelled"),
     path("oidc/<str:provider_id>/login/", login, name="openid_connect_login"),
     path("oidc/<str:provider_id>/login/callback/", callback, name="openid_connect_callback"),

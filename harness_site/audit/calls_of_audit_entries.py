@@ -25,7 +25,7 @@ from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.folded_entry_pages import EntryRow
 from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.masked_formatting import mask_and_shorten_to_one_line
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.masker import get_masked_text_beginning, use_masking_rules_with_extra_values
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
@@ -130,7 +130,7 @@ def _load_genuine_calls(
     """Load the intact calls with these ids, each attempt after the one before; those `decided` with their reasons."""
     if not session_pks:
         return []
-    secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(session_pks)
+    secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(session_pks)
 
     def build_audited_call(call: ToolCall) -> AuditedCall:
         with use_masking_rules_with_extra_values(secrets.get(call.session_id, ())):

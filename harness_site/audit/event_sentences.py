@@ -32,7 +32,7 @@ from harness_site.audit.format_event_details_and_actors import mask_and_format_a
 from harness_site.core.formatting import format_number
 from harness_site.core.masked_formatting import mask_and_shorten_to_one_line
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.safe_display_text import shorten_text_in_middle
+from harness_site.core.rendering.text_shortening import shorten_text_in_middle
 from harness_site.core.status_and_decision_labels import get_decision_shape_and_label, get_status_shape_and_label
 
 #: Kind → sentences. The first one of which all values are known is used.

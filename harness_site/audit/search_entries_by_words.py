@@ -48,8 +48,8 @@ from harness_site.audit.format_event_details_and_actors import (
 )
 from harness_site.audit.invitations_of_audit_entries import INVITATION_KINDS, load_invitations_of_entries
 from harness_site.core.call_sentences import list_texts_of_default_sentences
+from harness_site.core.masking.mask_argument_secrets_throughout_session import load_known_secrets_of_sessions
 from harness_site.core.masking.masker import MASK, use_masking_rules_with_extra_values
-from harness_site.core.masking.secret_values_in_call_arguments import load_known_secrets_of_sessions
 from harness_site.core.money_amounts_in_call_arguments import GROUPED_NUMBER, list_readings_of_number
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 

@@ -16,9 +16,9 @@ from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.audit import (
-    audit_chain_integrity,
     audit_trail_csv_export,
     audit_trail_query,
+    audit_verification_status,
     calls_of_audit_entries,
     folded_entry_pages,
     invitations_of_audit_entries,
@@ -64,7 +64,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     actors = audit_trail_query.list_actors_to_filter_by(
         workspace, (entry for row in page.rows for entry in row.entries)
     )
-    integrity = audit_chain_integrity.load_chain_state_and_last_verdict(workspace)
+    integrity = audit_verification_status.load_chain_state_and_last_verdict(workspace)
     context = {
         "page": page,
         "calls": calls,
@@ -80,13 +80,13 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "actors": actors,
         "near_names": _find_near_names_if_nothing_matches(workspace, audit_filter, page, actors),
         "integrity": integrity,
-        "has_unverified_entries": audit_chain_integrity.query_entries_since_verification_except_views(
+        "has_unverified_entries": audit_verification_status.query_entries_since_verification_except_views(
             workspace, integrity
         ).exists(),
-        "rows_checked": audit_chain_integrity.load_last_integrity_check(workspace),
-        "has_seal_keys": audit_chain_integrity.has_seal_keys(),
-        "has_row_verification_keys": audit_chain_integrity.has_row_verification_keys(),
-        "signing_key": audit_chain_integrity.get_site_decision_signing_key_id(),
+        "rows_checked": audit_verification_status.load_last_integrity_check(workspace),
+        "has_seal_keys": audit_verification_status.has_seal_keys(),
+        "has_row_verification_keys": audit_verification_status.has_row_verification_keys(),
+        "signing_key": audit_verification_status.get_site_decision_signing_key_id(),
         "here": (here := _build_query_string(request)),
         "place": f"{here}&" if here else "?",
         "links": _build_page_links(request, page.before, oldest),

@@ -13,21 +13,21 @@ from checkpoints.enums import UNANSWERED_RESULT
 from checkpoints.models.tool_calls_and_results import INTERRUPT_TOOL
 from harness_site.core import masked_formatting
 from harness_site.core.iso_times_in_call_arguments import format_time_argument, format_times_in_sentence
+from harness_site.core.masking.find_known_secret_values import contains_short_secret_value
 from harness_site.core.masking.masker import (
     collect_secret_values,
     get_masked_text_beginning,
     mask_secret_fields_only,
     use_masking_rules_with_extra_values,
 )
-from harness_site.core.masking.secret_field_value_search import contains_short_secret_value
 from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, format_amounts_in_sentence
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, strip_markdown_marks
-from harness_site.core.shell_command_summaries import (
+from harness_site.core.shell_commands_in_call_arguments import join_command_without_shell_wrapper_or_empty
+from harness_site.core.shorten_shell_commands import (
     describe_patched_files,
     shorten_path_at_beginning,
     summarize_command,
 )
-from harness_site.core.shell_commands_in_call_arguments import join_command_without_shell_wrapper_or_empty
 
 logger = logging.getLogger(__name__)
 

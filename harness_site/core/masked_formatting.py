@@ -12,12 +12,8 @@ from harness_site.core.rendering.terminal_sequence_removal import remove_termina
 
 #: Builds the JSON of a value for one line. `json.dumps` would create an encoder for each value.
 _JSON_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
-
-
 #: Characters of a text that are read for one line.
 _SCANNED: Final = 2_000
-
-
 #: Lines that are drawn across the output of a program, also as a part of its box: `⎯⎯⎯ Failed ⎯⎯⎯`, `=====`.
 _RULE: Final = re.compile(r"[\u2500-\u257f\u23af\u2015]+|([-=_*~#])\1{4,}")
 

@@ -21,7 +21,7 @@ from harness_site.accounts import load_masking_rules
 from harness_site.core import call_explanation_texts, formatting, masked_formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.hidden_characters import format_on_one_line
-from harness_site.core.masking import masker, secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session, masker
 from harness_site.core.masking.encrypted_names_in_urls import encrypt_name_if_masked
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.notifications.models import Event, Notice
@@ -120,7 +120,9 @@ def load_and_build_notice_message(notice: Notice, *, to_person: bool = False) ->
             return None
         about_questions = event is Event.AWAITING_APPROVAL and all(call.is_question for call in calls)
         items, text = [], ""
-        secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions({call.session_id for call in calls})
+        secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(
+            {call.session_id for call in calls}
+        )
         for call in calls:
             values = secrets.get(call.session_id, ())
             with (

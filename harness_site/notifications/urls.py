@@ -1,6 +1,11 @@
 from django.urls import path
 
-from harness_site.notifications.views import delivery_pages, email_notification_preferences, webhook_settings
+from harness_site.notifications.views import (
+    confirm_notification_address,
+    delivery_pages,
+    email_notification_preferences,
+    webhook_settings,
+)
 
 app_name = "harness_notifications"
 urlpatterns = [
@@ -11,12 +16,12 @@ urlpatterns = [
     ),
     path(
         "accounts/notifications/confirm/",
-        email_notification_preferences.send_confirmation_link_again,
+        confirm_notification_address.send_confirmation_link_again,
         name="send-confirmation",
     ),
     path(
         "accounts/notifications/confirm/<str:token>/",
-        email_notification_preferences.show_or_confirm_email_address,
+        confirm_notification_address.show_or_confirm_email_address,
         name="confirm-address",
     ),
     path("settings/notifications/", webhook_settings.list_webhooks, name="webhooks"),

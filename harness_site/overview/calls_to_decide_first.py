@@ -26,6 +26,12 @@ from harness_site.review.outage_group_rows import format_outage_title
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.selectors import outage_groups, queue_order
 from harness_site.review.selectors.outage_groups import Outage
+from harness_site.review.selectors.pending_call_counts_by_decider import (
+    CallsByDecider,
+    list_deadlines_passed_or_within_day,
+    list_keys_of_longest_waiting_calls,
+    list_statuses_of_calls_handed_to_reader,
+)
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
     TIME_LEFT_BY_FILTER,
@@ -33,12 +39,6 @@ from harness_site.review.selectors.pending_calls import (
     DeadlineFilter,
     get_waiting_since,
     select_deadlines_of_undecided_calls,
-)
-from harness_site.review.selectors.pending_calls_by_eligible_decider import (
-    CallsByDecider,
-    list_deadlines_passed_or_within_day,
-    list_keys_of_longest_waiting_calls,
-    list_statuses_of_calls_handed_to_reader,
 )
 
 

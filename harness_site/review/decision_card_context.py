@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
-from checkpoints.decisions.votes import Vote
+from checkpoints.decisions.vote_eligibility import Vote
 from checkpoints.enums import (
     DECIDING_KINDS,
     WITHDRAWABLE_KINDS,

@@ -23,7 +23,7 @@ from checkpoints.models import Decision, ToolCall
 from checkpoints.seals import row_seals
 from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.core.masking import masker, secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session, masker
 from harness_site.core.streamed_downloads import build_safe_file_name
 from harness_site.review.models import EvidenceFile
 
@@ -82,7 +82,7 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
         raise Http404(_("There is no such file in this workspace."))
     request.session_shown = file.call.session_id  # which is put under quarantine if it was altered
     row_seals.verify_rows(Decision.objects.filter(tool_call=file.call))
-    secret_values_in_call_arguments.mask_session_secrets_until_response(file.call.session_id)
+    mask_argument_secrets_throughout_session.mask_session_secrets_until_response(file.call.session_id)
     content = bytes(file.content)
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise Http404(

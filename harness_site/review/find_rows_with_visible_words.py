@@ -11,6 +11,7 @@ from django.db.models.lookups import GreaterThan
 
 from checkpoints.db.decompressed_text_sql import StoredSize
 from harness_site.core import call_sentences, masked_formatting
+from harness_site.core.masking.mask_argument_secrets_throughout_session import load_known_secrets_of_sessions
 from harness_site.core.masking.masker import (
     MASK,
     mask_json_value,
@@ -18,7 +19,6 @@ from harness_site.core.masking.masker import (
     use_masking_rules,
     use_masking_rules_with_extra_values,
 )
-from harness_site.core.masking.secret_values_in_call_arguments import load_known_secrets_of_sessions
 from harness_site.core.money_amounts_in_call_arguments import GROUPED_NUMBER, list_readings_of_number
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 

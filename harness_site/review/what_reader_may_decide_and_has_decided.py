@@ -7,7 +7,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible_vote_mapper
 from harness_site.accounts.models import Membership
-from harness_site.review.selectors import pending_calls_by_eligible_decider
+from harness_site.review.selectors import pending_call_counts_by_decider
 from harness_site.sessions.selectors.multi_person_decisions import Agreement, list_incomplete_agreements
 
 
@@ -44,7 +44,7 @@ def can_reader_only_wait_for_others(
     if not call.undecided or call.approvals == 1:
         return False
     last_own = find_last_own_decision_on_current_arguments(call, decisions, reader)
-    return pending_calls_by_eligible_decider.can_only_wait_for_others(
+    return pending_call_counts_by_decider.can_only_wait_for_others(
         last_own.kind if last_own else None, agreements, reader
     )
 

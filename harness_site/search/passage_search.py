@@ -21,7 +21,7 @@ from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
 from checkpoints.models import Decision, Message, Session, ToolCall
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, select_sessions_by_filter
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.masker import mask_text, use_masking_rules_with_extra_values
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_texts_from_verified_sources
@@ -136,7 +136,7 @@ class SearchPage:
     `next` is the cursor of the next page, None on the last one, and `newest` the key of the newest match of the first
     page. `partly` is True if only the newest passages were read because all terms are too short for the index, `slow`
     if the search timed out. `cut_sessions` are those that may have more matches than the page has of them. `secrets` is
-    the result of `secret_values_in_call_arguments.load_known_secrets_of_sessions` for their sessions.
+    the result of `mask_argument_secrets_throughout_session.load_known_secrets_of_sessions` for their sessions.
     """
 
     passages: tuple[Passage, ...]
@@ -519,7 +519,7 @@ def _filter_passages_not_newer_than_era(era: int, older: QuerySet[Passage]) -> Q
 
 
 def _build_masked_search_page(passages: Sequence[Passage], query: SearchQuery) -> SearchPage:
-    secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(
+    secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(
         {passage.session_id for passage in passages}
     )
     return SearchPage(_drop_matches_that_are_masked_now(passages, query, secrets), secrets=secrets)

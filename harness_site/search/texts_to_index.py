@@ -18,7 +18,7 @@ from checkpoints.models import Workspace
 from checkpoints.models.session import deserialize_labels
 from harness_site.accounts import load_masking_rules
 from harness_site.core.hidden_characters import replace_unencodable_characters
-from harness_site.core.masking import masker, secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session, masker
 from harness_site.search import (
     hourly_call_and_decision_sums,
     message_project_branch_and_model,
@@ -133,7 +133,7 @@ def load_texts_to_index(kind: Kind, keys: list[int]) -> list[IndexedText]:
     for pk, workspace_rows in by_workspace.items():
         rules = load_masking_rules.load_workspace_masking_rules(workspaces[pk])
         with masker.use_masking_rules(rules):
-            secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(
+            secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(
                 {_get_session_pk(kind, row) for row in workspace_rows}
             )
         for row in workspace_rows:

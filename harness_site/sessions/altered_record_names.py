@@ -9,8 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from checkpoints.models import Checkpoint, Decision, Message, Run, Session, ToolCall
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
-from harness_site.sessions.session_formatting import format_count
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import shorten_text
+from harness_site.sessions.money_formatting import format_count
 
 #: Longest name of a record, in characters.
 _LONGEST: Final = 120

@@ -11,14 +11,14 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
 from harness_site.core import csv_rows, formatting, masked_formatting
 from harness_site.core.call_sentences import format_short_call_sentence
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.masker import (
     mask_json_value,
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,
 )
 from harness_site.core.rendering import json_tree
-from harness_site.core.rendering.safe_display_text import shorten_text
+from harness_site.core.rendering.text_shortening import shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records
 from harness_site.sessions.selectors.call_records import CallDecision, CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
@@ -67,7 +67,9 @@ def _generate_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]]) ->
     yield csv_rows.mask_and_format_csv_line(HEAD)
     for rows in pages:
         calls = filter_out_unreadable_records(rows)
-        secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions({row.session_pk for row in calls})
+        secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(
+            {row.session_pk for row in calls}
+        )
         for row in rows:
             yield _format_line(row, secrets)
 

@@ -25,12 +25,13 @@ from harness_site.core.masking.masker import (
     use_masking_rules_with_extra_values,
 )
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,
 )
-from harness_site.sessions import session_formatting
+from harness_site.sessions import money_formatting, session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_and_call_links import SessionLinks
@@ -127,7 +128,7 @@ def build_workspace_call_lines(
 ) -> list[WorkspaceCallLine | UnreadableRecord]:
     """Build the lines of calls of several sessions.
 
-    `secrets` is the result of `secret_values_in_call_arguments.load_known_secrets_of_sessions`.
+    `secrets` is the result of `mask_argument_secrets_throughout_session.load_known_secrets_of_sessions`.
     """
     urls = SessionLinks()
     build_call_line = _make_call_line_builder(urls)
@@ -249,5 +250,5 @@ def _format_attempt_and_replays(record: CallRecord) -> str:
                 record.replays,
             )
         )
-        parts.append(sentence % {"shown": session_formatting.format_count(record.replays)})
+        parts.append(sentence % {"shown": money_formatting.format_count(record.replays)})
     return " · ".join(parts)

@@ -14,7 +14,7 @@ from checkpoints.formats.parse_message_parts import OtherPart, Part, ReasoningPa
 from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.core.masking.masker import MASK, get_masked_text_slice, mask_secret_fields_only
 from harness_site.core.rendering.json_tree import dump_json_for_display
-from harness_site.core.rendering.safe_display_text import get_byte_size
+from harness_site.core.rendering.text_shortening import get_byte_size
 from harness_site.sessions.selectors.conversation_window import CallCard
 
 #: Characters of one page.

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 
 from harness_site.core.call_arguments_html import mask_and_render_call_arguments
 from harness_site.core.masking.masker import mask_text
-from harness_site.core.rendering import ansi_colors, json_tree, markdown, safe_display_text
+from harness_site.core.rendering import ansi_colors, json_tree, markdown, text_shortening
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.sessions import long_text_pagination, session_formatting
 
@@ -41,7 +41,7 @@ def render_foldable_message_text(
     beginning = (
         _build_whole_masked_text(content)
         if whole
-        else safe_display_text.cut_and_mask_text_to_preview(content, length, lines)
+        else text_shortening.cut_and_mask_text_to_preview(content, length, lines)
     )
     prose = _render_masked_markdown_as_prose(beginning.text)
     if beginning.whole:
@@ -74,7 +74,7 @@ def build_tool_result_context(content: str, more_url: str, whole: Extent = False
     beginning = (
         _build_whole_masked_text(content)
         if whole
-        else safe_display_text.cut_and_mask_text_to_preview(content, _RESULT, _LINES // 3)
+        else text_shortening.cut_and_mask_text_to_preview(content, _RESULT, _LINES // 3)
     )
     shown = ansi_colors.render_ansi_as_html(beginning.text)
     return {"tree": None, "shown": shown, "folded": beginning, "page": None, "more_url": more_url}
@@ -107,5 +107,5 @@ def _build_first_page_if_several(content: str, whole: Extent) -> long_text_pagin
     )
 
 
-def _build_whole_masked_text(content: str) -> safe_display_text.FoldedText:
-    return safe_display_text.FoldedText(mask_text(content), True, safe_display_text.get_byte_size(content))
+def _build_whole_masked_text(content: str) -> text_shortening.FoldedText:
+    return text_shortening.FoldedText(mask_text(content), True, text_shortening.get_byte_size(content))

@@ -11,7 +11,7 @@ from django.utils import translation
 
 from checkpoints.sessions.display_status import DisplayStatus
 from harness_site.core import csv_rows, formatting
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.search.models import Fact, Trait
@@ -59,7 +59,7 @@ def _generate_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterator[s
     remaining = iter(rows)
     while batch := list(islice(remaining, _SESSIONS_PER_BATCH)):
         pks = [row.pk for row in batch]
-        secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(pks)
+        secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(pks)
         values = _load_values_by_session_and_trait(pks)
         for row in batch:
             with use_masking_rules_with_extra_values(secrets.get(row.pk, ())):

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from checkpoints.enums import Role
 from checkpoints.seals import row_seals
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.sessions.selectors import session_rows_and_page_head
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
@@ -70,7 +70,7 @@ def get_session_head_and_mask_secrets_or_404(request: MemberRequest, pk: int, *,
                 "or title."
             ),
         )
-    secret_values_in_call_arguments.mask_session_secrets_until_response(pk)
+    mask_argument_secrets_throughout_session.mask_session_secrets_until_response(pk)
     mask_secrets_in_names_of_other_sessions_until_response(head)
     if verified:
         row_seals.verify_row(head.stored)
@@ -88,7 +88,7 @@ def mask_secrets_in_names_of_other_sessions_until_response(head: SessionHead) ->
         names[head.forked_from] = (head.origin_id,)
     if (asking := head.asking_call) is not None:
         names[asking.session_pk] = (asking.title, asking.session_id)
-    secret_values_in_call_arguments.mask_secrets_in_session_names_until_response(names)
+    mask_argument_secrets_throughout_session.mask_secrets_in_session_names_until_response(names)
 
 
 def parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:

@@ -19,16 +19,17 @@ from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters_and_sorting import Sort
 from harness_site.core import formatting
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
-from harness_site.sessions.session_and_call_links import SessionLinks
-from harness_site.sessions.session_formatting import (
+from harness_site.sessions.money_formatting import (
     format_copied_cost_briefly,
     format_count,
-    get_session_status_shape_and_label,
     render_cost_or_tokens,
 )
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
+from harness_site.sessions.session_and_call_links import SessionLinks
+from harness_site.sessions.session_formatting import get_session_status_shape_and_label
 from harness_site.templatetags.harness_tags import build_filter_url, mask_and_render_copyable_text, render_time_ago
 
 _LONGEST_NAME = 140
@@ -80,7 +81,7 @@ def build_session_list_lines(
 
     With `since`, a day or a time in UTC, they link to the first message from then on. `query` has the filters of the
     list, to which the links of labels add one. `secrets` is the result of
-    `secret_values_in_call_arguments.load_known_secrets_of_sessions`.
+    `mask_argument_secrets_throughout_session.load_known_secrets_of_sessions`.
     """
     sentence_of_box = _("Select %(name)s")
     urls = SessionLinks()

@@ -57,11 +57,8 @@ from harness_site.core.masking.masker import (
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import mask_and_dump_json
-from harness_site.core.rendering.safe_display_text import (
-    mask_and_reveal_hidden,
-    mask_output_and_reveal_hidden,
-    shorten_text_in_middle,
-)
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, mask_output_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import shorten_text_in_middle
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.display.display_preferences import get_chosen_theme_or_empty
 
@@ -550,7 +547,7 @@ class MaskCallValuesNode(Node):
 def parse_mask_session_values_tag(parser: Parser, token: Token) -> Node:
     """Mask secrets in the content: `{% hiding_session pk secrets %}…{% endhiding_session %}`.
 
-    `secrets` is the result of `secret_values_in_call_arguments.load_known_secrets_of_sessions`.
+    `secrets` is the result of `mask_argument_secrets_throughout_session.load_known_secrets_of_sessions`.
     """
     _, session, secrets = token.split_contents()
     inside = parser.parse(["endhiding_session"])

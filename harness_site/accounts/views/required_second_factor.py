@@ -1,11 +1,8 @@
 """Page of a member whose workspace requires a second factor that they do not have yet, and removal of a factor."""
 
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from allauth.mfa.adapter import get_adapter
-from allauth.mfa.webauthn.views import RemoveWebAuthnView
 from django.contrib.auth.models import User
-from django.forms import BaseForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
@@ -39,21 +36,3 @@ def show_required_second_factor(request: HttpRequest) -> HttpResponse:
         .order_by("pk"),
     }
     return render(request, "accounts/required_factor.html", context)
-
-
-class RemovePasskey(RemoveWebAuthnView):  # type: ignore[misc]
-    """Removal of a passkey, refused for the last factor of somebody of whom a workspace requires one."""
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        context: dict[str, Any] = super().get_context_data(**kwargs)
-        return {**context, "may_remove": get_adapter().can_delete_authenticator(self.object)}
-
-    def form_valid(self, form: BaseForm) -> HttpResponse:
-        if not get_adapter().can_delete_authenticator(self.object):
-            refusal: HttpResponse = self.render_to_response(self.get_context_data(form=form), status=409)
-            return refusal
-        response: HttpResponse = super().form_valid(form)
-        return response
-
-
-remove_passkey = RemovePasskey.as_view()

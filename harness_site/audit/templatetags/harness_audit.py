@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from django import template
 
 from harness_site.audit import event_sentences
-from harness_site.audit.audit_chain_integrity import ChainIntegrity
 from harness_site.audit.audit_trail_query import AuditEntry
+from harness_site.audit.audit_verification_status import ChainIntegrity
 from harness_site.audit.calls_of_audit_entries import AuditedCall
 from harness_site.audit.decision_consequences import describe_consequence_of_decision
 

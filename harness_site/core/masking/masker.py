@@ -19,9 +19,9 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from harness_site.core.linear_regex import LinearPattern, compile_pattern
-from harness_site.core.masking import secret_search_window, secret_shapes, values_with_secret_names
+from harness_site.core.masking import secret_scan_window, secret_shapes, values_with_secret_names
 from harness_site.core.masking.escape_decoding import DecodedText, decode_escapes
-from harness_site.core.masking.secret_field_value_search import KnownValues, iterate_maskable_texts_of_value
+from harness_site.core.masking.find_known_secret_values import KnownValues, iterate_maskable_texts_of_value
 from harness_site.core.masking.secret_shapes import Span
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ _LONGEST_ESCAPE: Final = 8
 #: Of longer texts, only the surroundings of a displayed slice are searched.
 _LONGEST_SEARCHED_COMPLETELY: Final = 300_000
 #: Characters searched beyond the end of a slice; the next number is tried if a secret may continue there.
-_DISTANCES_AFTER_SLICE: Final = (secret_search_window.RUN_UP, 250_000, 1_100_000)
+_DISTANCES_AFTER_SLICE: Final = (secret_scan_window.RUN_UP, 250_000, 1_100_000)
 #: Maximum number of secrets in all cached long texts, each text counting as a few more.
 _CACHED_SPANS: Final = 200_000
 _COST_OF_TEXT: Final = 10
@@ -447,7 +447,7 @@ def _find_secret_spans_in_text_and_decoded_escapes(
     places = set(find(text, rules))
     readings: list[DecodedText] = []
     while (
-        len(readings) < secret_search_window.CODES_IN_CODES
+        len(readings) < secret_scan_window.CODES_IN_CODES
         and (decoded := decode_escapes(readings[-1].text if readings else text)) is not None
     ):
         readings.append(decoded)
@@ -459,7 +459,7 @@ def _find_secret_spans_near_slice(text: str, start: int, stop: int, rules: Maski
     """Return the spans that are secret between `start` and `stop`; others may be missing."""
     longest = rules.known_values.longest_value_length
     hint = None if rules.name_patterns is None else rules.name_patterns.hint
-    begin = secret_search_window.find_window_start(text, start, longest_value_length=longest, hint=hint)
+    begin = secret_scan_window.find_window_start(text, start, longest_value_length=longest, hint=hint)
     for distance in _DISTANCES_AFTER_SLICE:
         end = stop + max(distance, _LONGEST_ESCAPE * longest)
         if end >= len(text):

@@ -24,12 +24,8 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.rendering import markdown
 from harness_site.core.rendering.fast_format_html import build_html, join_html
-from harness_site.core.rendering.safe_display_text import (
-    cut_text_to_preview,
-    format_byte_size,
-    get_byte_size,
-    mask_and_reveal_hidden,
-)
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import cut_text_to_preview, format_byte_size, get_byte_size
 
 #: Maximum characters of a tree in a conversation.
 PREVIEW = 6_000

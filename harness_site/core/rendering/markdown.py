@@ -22,8 +22,9 @@ from markdown_it.utils import OptionsDict
 
 from harness_site.core.masking.masker import MaskingRules, get_current_masking_rules, mask_adjacent_texts, mask_text
 from harness_site.core.rendering import ansi_colors, markdown_work_budget_and_autolinks
-from harness_site.core.rendering.safe_display_text import format_byte_size, get_byte_size, reveal_hidden_characters
+from harness_site.core.rendering.safe_display_text import reveal_hidden_characters
 from harness_site.core.rendering.syntax_highlighting import CLASSES, mask_and_highlight_code
+from harness_site.core.rendering.text_shortening import format_byte_size, get_byte_size
 
 #: Longer text is not parsed (characters).
 LIMIT = 50_000

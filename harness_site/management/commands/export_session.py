@@ -13,8 +13,8 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.management.commands import export_session
 from checkpoints.models import Workspace
 from harness_site.accounts import load_masking_rules
-from harness_site.core.masking import masker, secret_values_in_call_arguments
-from harness_site.core.rendering.safe_display_text import format_byte_size
+from harness_site.core.masking import mask_argument_secrets_throughout_session, masker
+from harness_site.core.rendering.text_shortening import format_byte_size
 from harness_site.sessions import html_export, jsonl_export
 from harness_site.sessions.selectors import session_rows_and_page_head
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
@@ -58,7 +58,7 @@ class Command(export_session.Command):
         with masker.use_masking_rules(
             None if options["unmasked"] else load_masking_rules.load_workspace_masking_rules(workspace)
         ):
-            secret_values_in_call_arguments.mask_session_secrets_until_response(head.row.pk)
+            mask_argument_secrets_throughout_session.mask_session_secrets_until_response(head.row.pk)
             mask_secrets_in_names_of_other_sessions_until_response(head)
             size = self._write_pieces_to_file_and_count_bytes(
                 Path(options["path"]).absolute(), _FORMS[options["format"]](head)

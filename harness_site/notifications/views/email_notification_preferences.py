@@ -9,7 +9,6 @@ from django.contrib.auth.models import User
 from django.forms.models import model_to_dict
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
@@ -20,8 +19,6 @@ from harness_site.accounts.account_and_login_forms import set_field_labels_style
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
 from harness_site.accounts.second_factor_holders_and_requirements import list_memberships_open_to_user
 from harness_site.core.masking import masker
-from harness_site.core.post_only_views import require_post_or_redirect
-from harness_site.notifications import email_address_confirmation
 from harness_site.notifications.call_filter_form_fields import OnlyHighRiskField, ToolPatternsField
 from harness_site.notifications.known_tools_and_unmatched_patterns import (
     NO_TOOLS,
@@ -36,6 +33,7 @@ from harness_site.notifications.recipients import (
     has_role_for_event,
 )
 from harness_site.notifications.update_notification_preferences import update_notification_preferences
+from harness_site.notifications.views.confirm_notification_address import _send_confirmation_link_and_redirect
 from harness_site.send_email import is_mail_configured
 
 _HELP: Final = {
@@ -122,33 +120,6 @@ def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
     return render(request, "notifications/preferences.html", context, status=status)
 
 
-@require_post_or_redirect("harness_notifications:notification-preferences")
-def send_confirmation_link_again(request: HttpRequest) -> HttpResponse:
-    """Send another link to the address that is not confirmed yet; do nothing if there is none."""
-    user = cast(User, request.user)
-    asked_address = get_preferences_or_unsaved_defaults(user).asked_address
-    if not asked_address:
-        return redirect("harness_notifications:notification-preferences")
-    return _send_confirmation_link_and_redirect(request, user, asked_address)
-
-
-@require_http_methods(["GET", "POST"])
-def show_or_confirm_email_address(request: HttpRequest, token: str) -> HttpResponse:
-    """Show the target page of a confirmation link; only the button on it confirms the address."""
-    user = cast(User, request.user)
-    try:
-        if request.method == "POST":
-            email_address_confirmation.confirm_email_address(token, user, request=request)
-            messages.success(request, gettext("Your address is confirmed."))
-            return redirect("harness_notifications:notification-preferences")
-        context = {"address": email_address_confirmation.get_confirmed_address_or_raise(token, user)}
-    except email_address_confirmation.LinkRefused:
-        return render(
-            request, "notifications/confirm.html", {"days": email_address_confirmation.LASTS.days}, status=404
-        )
-    return render(request, "notifications/confirm.html", context)
-
-
 def _load_known_tools_and_warnings(
     request: HttpRequest, user: User, tool_patterns: str
 ) -> tuple[tuple[str, ...], list[str]]:
@@ -168,8 +139,3 @@ def _list_events_of_user(user: User) -> list[Event]:
     """List the events of which the user may get messages in one of their workspaces."""
     memberships = list_memberships_cached_on_user(user)
     return [event for event in CALL_EVENTS if any(has_role_for_event(member, event) for member in memberships)]
-
-
-def _send_confirmation_link_and_redirect(request: HttpRequest, user: User, address: str) -> HttpResponse:
-    link_result = email_address_confirmation.send_confirmation_link(user, address, request=request)
-    return redirect(f"{reverse('harness_notifications:notification-preferences')}?link={link_result}")

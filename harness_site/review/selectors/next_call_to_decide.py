@@ -16,6 +16,11 @@ from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review.load_claims_and_record_presence import build_claimed_call_condition
 from harness_site.review.selectors import queue_order
+from harness_site.review.selectors.pending_call_counts_by_decider import (
+    choose_decider_group,
+    map_calls_answered_by_reader_to_disagreement,
+    select_decider_columns,
+)
 from harness_site.review.selectors.pending_calls import (
     TIME_LEFT_BY_FILTER,
     CallFilters,
@@ -23,11 +28,6 @@ from harness_site.review.selectors.pending_calls import (
     get_waiting_since,
     query_pending_calls,
     select_undecided_calls,
-)
-from harness_site.review.selectors.pending_calls_by_eligible_decider import (
-    choose_decider_group,
-    map_calls_answered_by_reader_to_disagreement,
-    select_decider_columns,
 )
 from harness_site.review.selectors.queue_order import QueueSort
 

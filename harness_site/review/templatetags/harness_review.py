@@ -34,8 +34,8 @@ from harness_site.review.pending_call_rows import PendingCallRow, describe_comme
 from harness_site.review.question_choices import find_question_choice_of_decision
 from harness_site.review.selectors.comment_counts_and_last_authors import CommentCount
 from harness_site.review.selectors.mentions_in_comments import MENTION, list_unknown_mentions
+from harness_site.review.selectors.pending_call_counts_by_decider import count_calls_for_reader_and_for_others
 from harness_site.review.selectors.pending_calls import BoundedCount
-from harness_site.review.selectors.pending_calls_by_eligible_decider import count_calls_for_reader_and_for_others
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty, parse_json_container
 from harness_site.templatetags.harness_tags import render_icon, render_relative_deadline
 

@@ -20,7 +20,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member_with
 from harness_site.core import formatting, masked_formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.encrypted_names_in_urls import encrypt_name_if_masked
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
@@ -66,7 +66,7 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     comments = _list_newest_comments_that_mention(request.membership, since - _OVERLAP)
     sessions = {call.session_id for call in calls} | {comment.call.session_id for comment in comments}
     mark_excerpts_shown_in_response(request, "news", sessions)
-    secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(sessions)
+    secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(sessions)
     notifications = list(
         dict.fromkeys(
             _build_notifications_and_quarantine_altered(

@@ -23,7 +23,7 @@ from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core import masked_formatting
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
@@ -45,7 +45,7 @@ from harness_site.review.load_claims_and_record_presence import NOBODY
 from harness_site.review.outage_calls_added_or_removed import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import ActiveFilter, load_call_filters_of_list, parse_queue_filters
-from harness_site.review.selectors import next_call_to_decide, pending_calls_by_eligible_decider
+from harness_site.review.selectors import next_call_to_decide, pending_call_counts_by_decider
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
     UNCHANGED,
     ChangesOfWaitingCall,
@@ -119,7 +119,7 @@ def _decide_selected_calls_and_redirect(request: MemberRequest) -> HttpResponse:
 def _render_choice_of_tool(request: MemberRequest, query: QueryDict, *, status: int = 200) -> HttpResponse:
     """Render the tools with calls that await approval; only those of as many people as `query` names, if it does."""
     group = parse_same_approval_group(query)
-    waiting = pending_calls_by_eligible_decider.count_calls_for_reader_and_for_others(request.membership)
+    waiting = pending_call_counts_by_decider.count_calls_for_reader_and_for_others(request.membership)
     groups = list_groups_of_calls_awaiting_same_approval(
         request.membership.workspace,
         query,
@@ -152,7 +152,7 @@ def _render_same_approval_page(
     shown = [*filter_out_unreadable_records(calls), *(outcome.calls if outcome else ())]
     session_pks = {call.session_id for call in shown}
     mark_excerpts_shown_in_response(request, "same approvals", session_pks)
-    secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(session_pks)
+    secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(session_pks)
     invalid_field = focus_first_invalid_field([form]) if form.selected else None
     usual_amounts = load_usual_amounts(request.membership.workspace_id, filter_out_unreadable_records(calls))
     builder = PendingRowBuilder(request.GET, secrets, usual_amounts)

@@ -28,7 +28,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member_with
 from harness_site.core import masked_formatting, status_and_decision_labels
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.review import bulk_results_in_user_session, decision_effect_texts, load_claims_and_record_presence
 from harness_site.review.bulk_decision_forms import (
@@ -292,7 +292,7 @@ def _render_outage_page(
     }
     session_pks = [call.session_id for call in (*page.calls, *(outcome.calls if outcome else ()))]
     mark_excerpts_shown_in_response(request, "outage", session_pks)
-    context["secrets"] = secret_values_in_call_arguments.load_known_secrets_of_sessions(set(session_pks))
+    context["secrets"] = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(set(session_pks))
     if page.total and not page.undecided:
         context["next_call"] = next_call_to_decide.find_next_call_to_decide(request.membership)
     response = render(request, "review/outage.html", context, status=status)

@@ -35,7 +35,7 @@ from harness_site.accounts.permissions import (
 )
 from harness_site.core import masked_formatting
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.display.display_preferences import wants_next_call_opened
@@ -318,7 +318,7 @@ def load_call_masked_and_interrupted_if_lost_or_404(request: MemberRequest, pk: 
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_call_if_run_lost(call):
         call = decision_card_queries.find_and_verify_call_or_none(request.membership.workspace, pk) or call
-    secret_values_in_call_arguments.mask_session_secrets_until_response(call.session_id)
+    mask_argument_secrets_throughout_session.mask_session_secrets_until_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(masked_formatting.parse_json_or_text(call.args)))
     return call
@@ -381,7 +381,7 @@ def render_decision_card(
     context["files"] = evidence_files.list_evidence_files_cited_for_call(call) if context["known"].decisions else []
     if call.status == CallStatus.INTERRUPTED and (call.is_copied or getattr(call, "has_copies_in_forks", True)):
         same_calls = context["same_calls"] = copied_calls_of_forks.load_same_call_in_other_sessions(call)
-        secret_values_in_call_arguments.mask_secrets_in_session_names_until_response(
+        mask_argument_secrets_throughout_session.mask_secrets_in_session_names_until_response(
             {same.session_id: (same.session.session_id,) for same in same_calls}
         )
     if context["undecided"] and call.session.quarantined_at is None:

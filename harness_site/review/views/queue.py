@@ -24,7 +24,7 @@ from harness_site.accounts.permissions import (
     list_active_usernames_with_role_or_higher,
     require_member_with_role,
 )
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
@@ -69,14 +69,14 @@ from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import
 )
 from harness_site.review.selectors.next_attempts_of_rerun_calls import load_statuses_of_next_attempts
 from harness_site.review.selectors.outage_groups import Outage
-from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DueCalls
-from harness_site.review.selectors.pending_calls_by_eligible_decider import (
+from harness_site.review.selectors.pending_call_counts_by_decider import (
     CallsByDecider,
     count_calls_for_reader_and_for_others,
     list_first_due_calls_of_counted,
     list_keys_of_longest_waiting_calls,
     list_statuses_of_calls_handed_to_reader,
 )
+from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DueCalls
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.review.selectors.same_approval_call_groups import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
@@ -491,7 +491,7 @@ def _build_tool_and_agent_suggestions_context(tools_and_agents: Iterable[tuple[s
 def _mark_excerpts_shown_and_load_secrets(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:
     """Load the secrets of these sessions, of which the response shows excerpts."""
     mark_excerpts_shown_in_response(request, "review queue", sessions)
-    return secret_values_in_call_arguments.load_known_secrets_of_sessions(sessions)
+    return mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(sessions)
 
 
 def _build_pending_rows(

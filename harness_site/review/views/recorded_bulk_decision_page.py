@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from checkpoints.enums import Role
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.review import claim_services
 from harness_site.review.bulk_decision_storage_and_withdrawal import (
     RecordedBulkDecision,
@@ -76,7 +76,7 @@ def _render_bulk_decision(
         "cancels_others": any(each.cancels_others for each in withdrawable),
         "withdraw_form": form,
         "problems": problems or {},
-        "secrets": secret_values_in_call_arguments.load_known_secrets_of_sessions(session_pks),
+        "secrets": mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(session_pks),
     }
     response = render(request, "review/bulk_decision.html", context, status=status)
     if status == HTTPStatus.UNPROCESSABLE_ENTITY:

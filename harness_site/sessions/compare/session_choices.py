@@ -10,9 +10,10 @@ from typing import Final
 
 from checkpoints.models.session import deserialize_labels
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, split_into_indexed_querysets
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,
@@ -83,7 +84,7 @@ def load_session_choices(
             pks += [session.pk for session in newest]
     offered = [pk for pk in dict.fromkeys(pks) if pk not in without]
     rows = session_rows_and_page_head.load_session_rows_in_order_of_pks(workspace_id, tuple(offered[:OFFERED]))
-    secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(offered[:OFFERED])
+    secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(offered[:OFFERED])
 
     def build_choice(row: SessionRow) -> SessionChoice:
         with use_masking_rules_with_extra_values(secrets.get(row.pk, ())):

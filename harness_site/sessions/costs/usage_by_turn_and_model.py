@@ -16,9 +16,9 @@ from checkpoints.formats.token_counts import MAX_MODELS, TokenCounts, parse_toke
 from checkpoints.importers.price_table import PRICED_TOKENS
 from checkpoints.models import Checkpoint
 from harness_site.search.record_models_and_divide_cost import get_stated_or_estimated_model_cost
+from harness_site.sessions.money_formatting import count_common_decimal_places
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_lookup import parse_cost
-from harness_site.sessions.session_formatting import count_common_decimal_places
 
 PAGE: Final = 25
 #: Largest number of versions among which the most expensive turn is looked for.

@@ -5,7 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.masking.secret_values_in_call_arguments import load_known_secrets_of_sessions
+from harness_site.core.masking.mask_argument_secrets_throughout_session import load_known_secrets_of_sessions
 from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,

@@ -23,12 +23,12 @@ from harness_site.core.call_arguments_html import mask_and_render_call_arguments
 from harness_site.core.call_sentences import mask_and_format_tool_name
 from harness_site.core.masking import masker
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_text
-from harness_site.core.rendering import json_tree, markdown, safe_display_text
+from harness_site.core.rendering import json_tree, markdown, safe_display_text, text_shortening
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import RenderedTree
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 from harness_site.core.word_diff import DiffPiece
-from harness_site.sessions import session_formatting
+from harness_site.sessions import money_formatting, session_formatting
 from harness_site.sessions.compare.bold_and_code_in_differences import ProseKind, ProseRun, split_pieces_at_marks
 from harness_site.sessions.compare.call_pairs import CallPair
 from harness_site.sessions.compare.calls_of_compared_messages import ComparedCalls
@@ -113,7 +113,7 @@ def list_status_and_duration_figures(first: SessionHead, second: SessionHead) ->
 def list_compared_figures(comparison: Comparison, two: bool) -> list[ComparedFigure]:
     """List the figures of a comparison, all in the same form; `two` if it is one of two sessions."""
     a, b = comparison.a, comparison.b
-    digits = session_formatting.count_common_decimal_places((a.cost, b.cost))
+    digits = money_formatting.count_common_decimal_places((a.cost, b.cost))
     calls = _format_call_count(comparison.calls)
     return [
         ComparedFigure(
@@ -134,7 +134,11 @@ def list_compared_figures(comparison: Comparison, two: bool) -> list[ComparedFig
         if two
         else ComparedFigure(gettext("Logged calls"), calls, gettext("between the two versions")),
         _build_figure_of_two_amounts(
-            gettext("Cost"), a.cost, b.cost, lambda amount: session_formatting.format_money(amount, digits), two=two
+            gettext("Cost"),
+            a.cost,
+            b.cost,
+            lambda amount: money_formatting.format_money(amount, digits),
+            two=two,
         ),
         _build_figure_of_two_amounts(gettext("Tokens"), a.tokens, b.tokens, two=two),
     ]
@@ -144,7 +148,7 @@ def _build_figure_of_two_amounts(
     label: str,
     old: N | None,
     new: N | None,
-    format_amount: Callable[[Any], str] = session_formatting.format_count,
+    format_amount: Callable[[Any], str] = money_formatting.format_count,
     *,
     two: bool,
 ) -> ComparedFigure:
@@ -165,13 +169,13 @@ def _get_word_for_no_difference(two: bool) -> str:
 
 
 def _format_old_and_new_amount(
-    old: N, new: N, format_amount: Callable[[Any], str] = session_formatting.format_count
+    old: N, new: N, format_amount: Callable[[Any], str] = money_formatting.format_count
 ) -> str:
     return format_amount(new) if old == new else f"{format_amount(old)} → {format_amount(new)}"
 
 
 def _format_call_count(calls: FirstCallsAndCount) -> str:
-    return f"{session_formatting.format_count(calls.count)}{'+' if calls.uncounted else ''}"
+    return f"{money_formatting.format_count(calls.count)}{'+' if calls.uncounted else ''}"
 
 
 def _format_messages_change(comparison: Comparison, two: bool) -> str:
@@ -184,7 +188,7 @@ def _format_messages_change(comparison: Comparison, two: bool) -> str:
         if not comparison.rest_a + comparison.rest_b
         else _compute_net_added_and_removed_messages(comparison)
     )
-    changes = [" ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number)]
+    changes = [" ".join(money_formatting.format_signed_number(number) for number in (added, -removed) if number)]
     for number, sentence in (
         (
             comparison.edited_count,
@@ -194,7 +198,7 @@ def _format_messages_change(comparison: Comparison, two: bool) -> str:
         ),
         (comparison.moved_count, ngettext("%(number)s moved", "%(number)s moved", comparison.moved_count)),
     ):
-        changes.append(sentence % {"number": session_formatting.format_count(number)} if number else "")
+        changes.append(sentence % {"number": money_formatting.format_count(number)} if number else "")
     return ", ".join(filter(None, changes)) or _get_word_for_no_difference(two)
 
 
@@ -448,7 +452,7 @@ def _get_fold_sentence(left_out: int) -> str:
         "%(begin)s … %(count)s unchanged characters … %(end)s",
         left_out,
     )
-    return sentence.replace("%(count)s", session_formatting.format_count(left_out))
+    return sentence.replace("%(count)s", money_formatting.format_count(left_out))
 
 
 @register.filter
@@ -487,7 +491,7 @@ def _clip_runs(runs: Iterable[ProseRun], first: int, last: int) -> Iterator[Pros
 @register.simple_tag
 def render_beginning_as_markdown(content: str, address: str) -> SafeString:
     """Render the beginning of a text as Markdown, with a link to the whole one at `address` if it is longer."""
-    beginning = safe_display_text.cut_text_to_preview(content, _PROSE, _PROSE_LINES)
+    beginning = text_shortening.cut_text_to_preview(content, _PROSE, _PROSE_LINES)
     if beginning.whole:
         return markdown.mask_and_render_markdown(mask_text(content))
     head = _remove_table_without_rows_at_end(beginning.text)
@@ -497,7 +501,7 @@ def render_beginning_as_markdown(content: str, address: str) -> SafeString:
         markdown.mask_and_render_markdown(masked),
         address,
         gettext("Show all"),
-        safe_display_text.format_byte_size(beginning.size),
+        text_shortening.format_byte_size(beginning.size),
     )
 
 

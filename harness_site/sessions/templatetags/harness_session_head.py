@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from django import template
 
 from checkpoints.models import Session
+from harness_site.core.masking.mask_argument_secrets_throughout_session import load_known_secrets_of_session
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
-from harness_site.core.masking.secret_values_in_call_arguments import load_known_secrets_of_session
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.sessions import session_tabs
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead

@@ -32,7 +32,14 @@ from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answ
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.digest_fingerprints import replace_file_digests_by_keyed_fingerprints
-from harness_site.core.rendering import ansi_colors, json_tree, markdown, safe_display_text, syntax_highlighting
+from harness_site.core.rendering import (
+    ansi_colors,
+    json_tree,
+    markdown,
+    safe_display_text,
+    syntax_highlighting,
+    text_shortening,
+)
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 from harness_site.core.similar_known_names import NearNames
@@ -40,6 +47,7 @@ from harness_site.sessions import (
     call_list_cells_html,
     long_text_pagination,
     message_media_sources,
+    money_formatting,
     previewed_text_and_json_html,
     session_formatting,
 )
@@ -114,10 +122,10 @@ for _render_cell in (
 ):
     register.simple_tag(_render_cell)
 register.filter("visible", safe_display_text.mask_and_reveal_hidden)
-register.filter("size", safe_display_text.format_byte_size)
+register.filter("size", text_shortening.format_byte_size)
 register.filter("safe_link", session_formatting.mask_safe_link_or_return_empty)
-register.filter("count", session_formatting.format_count)
-register.filter("signed", session_formatting.format_signed_number)
+register.filter("count", money_formatting.format_count)
+register.filter("signed", money_formatting.format_signed_number)
 register.filter("format_exit_code", session_formatting.format_exit_code)
 register.filter("get_call_record_status_chip", session_formatting.get_call_record_shape_and_label)
 register.filter(session_formatting.explain_imported_call_without_result)
@@ -128,13 +136,13 @@ register.filter("described_side_effects", session_formatting.describe_side_effec
 register.filter("gap", session_formatting.format_time_between_runs)
 register.filter("image_source", message_media_sources.build_image_source)
 register.filter("audio_source", message_media_sources.build_audio_source)
-register.filter("money", session_formatting.format_money)
-register.filter("rounded_money", session_formatting.render_rounded_money)
-register.filter("copied_cost", session_formatting.format_copied_cost)
-register.filter("copied_tokens", session_formatting.format_copied_tokens)
-register.filter("money_delta", session_formatting.format_money_delta)
+register.filter("money", money_formatting.format_money)
+register.filter("rounded_money", money_formatting.render_rounded_money)
+register.filter("copied_cost", money_formatting.format_copied_cost)
+register.filter("copied_tokens", money_formatting.format_copied_tokens)
+register.filter("money_delta", money_formatting.format_money_delta)
 register.filter("exact", formatting.format_utc_time)
-register.filter("portion", session_formatting.format_count_with_share)
+register.filter("portion", money_formatting.format_count_with_share)
 register.filter("json_value", masked_formatting.parse_json_or_text)
 
 
@@ -244,7 +252,7 @@ def build_stored_json_or_link_context(stored: str, more_url: str) -> dict[str, A
     query = urlencode({"text": long_text_pagination.STORED})
     return {
         "url": f"{more_url}{'&' if '?' in more_url else '?'}{query}",
-        "size": safe_display_text.get_byte_size(stored),
+        "size": text_shortening.get_byte_size(stored),
     }
 
 
@@ -538,7 +546,7 @@ def describe_altered_rows(row: HistoryItem) -> str:
         "%(record)s and %(count)s other row are not as Harness wrote them.",
         "%(record)s and %(count)s other rows are not as Harness wrote them.",
         others,
-    ) % {"record": record, "count": session_formatting.format_count(others)}
+    ) % {"record": record, "count": money_formatting.format_count(others)}
 
 
 @register.filter

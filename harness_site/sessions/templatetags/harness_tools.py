@@ -7,9 +7,10 @@ from django.template import Context
 
 from checkpoints.formats.parse_message_parts import Part
 from harness_site.sessions import program_tags_in_messages
+from harness_site.sessions.money_formatting import format_count
 from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.session_formatting import format_count, get_call_result_parts
+from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.sessions.tool_views.claude_code_notices_between_messages import parse_claude_code_record_or_none
 from harness_site.sessions.tool_views.tool_view_types import ToolView

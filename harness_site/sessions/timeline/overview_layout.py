@@ -22,7 +22,8 @@ from checkpoints.enums import RunStatus
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import mask_and_format_tool_name
 from harness_site.core.epoch_microseconds import convert_to_datetime
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import shorten_text
 from harness_site.sessions.timeline.list_timeline_items import (
     format_lane_name,
     format_title_of_lane_without_process_or_none,

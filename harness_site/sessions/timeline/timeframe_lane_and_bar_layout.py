@@ -15,7 +15,8 @@ from django.utils.translation import ngettext
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import mask_and_format_tool_name
 from harness_site.core.epoch_microseconds import convert_to_datetime
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import shorten_text
 from harness_site.sessions.timeline import bar_packing
 from harness_site.sessions.timeline.bar_packing import PackedBar
 from harness_site.sessions.timeline.list_timeline_items import (

@@ -15,7 +15,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.call_sentences import describe_call_beside_tool_name
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.number_parameters import parse_number_parameter_or_none
-from harness_site.core.rendering.safe_display_text import shorten_text
+from harness_site.core.rendering.text_shortening import shorten_text
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.session_environment import read_session_environment

@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from harness_site.core.rendering.safe_display_text import get_byte_size
+from harness_site.core.rendering.text_shortening import get_byte_size
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty, parse_json_container
 from harness_site.sessions.tool_views.tool_view_types import LONGEST, ToolUse, ToolView
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness_site.core.masking.masker import MASK, get_masked_text_beginning, mask_field_names_and_list_all_fields
-from harness_site.core.rendering.safe_display_text import (
-    cut_text_to_preview,
-    get_byte_size,
-    reveal_hidden_characters,
-)
+from harness_site.core.rendering.safe_display_text import reveal_hidden_characters
+from harness_site.core.rendering.text_shortening import cut_text_to_preview, get_byte_size
 
 #: Characters and lines of one text in a conversation.
 PREVIEW: Final = 2_400

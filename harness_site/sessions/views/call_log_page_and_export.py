@@ -15,7 +15,7 @@ from checkpoints.enums import AuditKind, CallStatus
 from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.encrypted_names_in_urls import decrypt_name_if_encrypted, encrypt_name_if_masked
 from harness_site.core.pagination_links import build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
@@ -44,7 +44,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     page = workspace_call_log.load_call_log_page(workspace, filters, after=after)
     session_pks = {row.session_pk for row in page.rows if isinstance(row, LoggedCall)}
     mark_excerpts_shown_in_response(request, "tool calls", session_pks)
-    secrets = secret_values_in_call_arguments.load_known_secrets_of_sessions(session_pks)
+    secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(session_pks)
     rows = build_workspace_call_lines(page.rows, secrets)
     examined = None if filters.session else page
     has_most_failed_first = request.GET.get("tools") == "failed"

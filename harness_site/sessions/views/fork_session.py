@@ -25,7 +25,8 @@ from harness_site.accounts.mark_sessions_shown_in_response import mark_session_s
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.core.number_parameters import parse_number_parameter_or_none
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import shorten_text
 from harness_site.sessions.selectors import fork_list_and_preview, session_rows_and_page_head, version_lookup
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_lookup import Version

@@ -12,7 +12,7 @@ from django.utils.html import strip_tags
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, Sort
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.masking import masker, secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session, masker
 from harness_site.core.number_parameters import parse_number_parameter_or_none, parse_whole_number_or_none
 from harness_site.core.pagination_links import build_first_previous_and_next_links
 from harness_site.core.similar_known_names import NearNames
@@ -334,7 +334,7 @@ def _load_secrets_of_sessions(
 ) -> dict[int, frozenset[str]]:
     """Collect the secrets of the sessions, and load those of one that is found by its id alone."""
     missing = set(pks).difference(passage.session_id for passage in found.passages)
-    secrets = {**found.secrets, **secret_values_in_call_arguments.load_known_secrets_of_sessions(missing)}
+    secrets = {**found.secrets, **mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(missing)}
     for _word, page in apart.pages if apart else ():
         secrets |= page.secrets
     return secrets

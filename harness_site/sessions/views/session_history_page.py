@@ -6,7 +6,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.db.keyset_pagination import Cursor
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.audit import audit_chain_integrity
+from harness_site.audit import audit_verification_status
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions.selectors import session_history
 from harness_site.sessions.selectors.session_history import HistoryCursor
@@ -22,8 +22,8 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     before = _parse_history_cursor_or_none(request)
     page = session_history.load_history_page(pk, before=before)
-    integrity = audit_chain_integrity.load_chain_state_and_last_verdict(request.membership.workspace_id)
-    unverified_entries = audit_chain_integrity.query_entries_since_verification_except_views(
+    integrity = audit_verification_status.load_chain_state_and_last_verdict(request.membership.workspace_id)
+    unverified_entries = audit_verification_status.query_entries_since_verification_except_views(
         request.membership.workspace_id, integrity
     )
     context = {
@@ -34,7 +34,7 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
         "before": before,
         "takers": session_history.load_takeover_runs_by_lost_run_name(pk, page),
         "integrity": integrity,
-        "has_seal_keys": audit_chain_integrity.has_seal_keys(),
+        "has_seal_keys": audit_verification_status.has_seal_keys(),
         "unverified": unverified_entries.filter(session=pk).count(),
     }
     return render(request, "sessions/history.html", context)

@@ -14,7 +14,7 @@ from checkpoints.enums import Role
 from checkpoints.sessions.agent_and_label_suggestions import SessionFacets, list_recent_agents_and_labels
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, Sort
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.masking import secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.pagination_links import build_first_previous_and_next_links
 from harness_site.core.similar_known_names import NearNames
 from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
@@ -86,7 +86,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     )
     lines = session_row_display.build_session_list_lines(
         rows,
-        secret_values_in_call_arguments.load_known_secrets_of_sessions([row.pk for row in rows]),
+        mask_argument_secrets_throughout_session.load_known_secrets_of_sessions([row.pk for row in rows]),
         sort=filters.sort,
         since="" if times.since is None else format_time_parameter(times.since),
         query=request.GET,

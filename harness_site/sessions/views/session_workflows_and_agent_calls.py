@@ -7,7 +7,7 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.masking.secret_values_in_call_arguments import (
+from harness_site.core.masking.mask_argument_secrets_throughout_session import (
     mask_secrets_in_session_names_until_response,
     mask_session_secrets_until_response,
 )

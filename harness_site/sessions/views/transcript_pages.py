@@ -24,6 +24,7 @@ from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text, long_text_pagination, transcript_content_choices, transcript_search
 from harness_site.sessions.long_text_pagination import TextPage
+from harness_site.sessions.money_formatting import format_count
 from harness_site.sessions.parse_message_number_or_time import MAX_INPUT_LENGTH
 from harness_site.sessions.selectors import (
     conversation_window,
@@ -44,7 +45,6 @@ from harness_site.sessions.selectors.find_words_errors_and_decisions import Land
 from harness_site.sessions.selectors.message_windows import WINDOW
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
-from harness_site.sessions.session_formatting import format_count
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     build_missing_version_error,

@@ -20,6 +20,7 @@ from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
 from harness_site.sessions.compare.calls_of_compared_messages import ComparedCalls
 from harness_site.sessions.compare.session_choices import load_session_choices
+from harness_site.sessions.money_formatting import count_common_decimal_places
 from harness_site.sessions.selectors import (
     prompt_outline_and_version_summaries,
     session_rows_and_page_head,
@@ -29,7 +30,7 @@ from harness_site.sessions.selectors import (
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_list import VersionRow
 from harness_site.sessions.session_environment import read_session_environment
-from harness_site.sessions.session_formatting import count_common_decimal_places, shorten_uuids
+from harness_site.sessions.session_formatting import shorten_uuids
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     build_missing_version_error,

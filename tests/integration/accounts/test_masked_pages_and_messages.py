@@ -15,7 +15,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
-from harness_site.core.masking import masker, secret_values_in_call_arguments
+from harness_site.core.masking import mask_argument_secrets_throughout_session, masker
 from harness_site.notifications import compose_and_send_email, webhook_requests
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.load_notice_message_content import load_and_build_notice_message
@@ -323,6 +323,6 @@ def test_secrets_of_the_newest_thousand_calls_of_each_session_are_masked() -> No
     ToolCall.objects.bulk_create(
         [ToolCall(**fields, call_id=name, idempotency_key=name, args_digest="d", result="1") for name in names]
     )
-    assert secret_values_in_call_arguments.load_known_secrets_of_sessions([old.pk, busy.pk]) == {
+    assert mask_argument_secrets_throughout_session.load_known_secrets_of_sessions([old.pk, busy.pk]) == {
         old.pk: frozenset({NAMED})
     }

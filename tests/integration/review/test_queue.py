@@ -14,7 +14,7 @@ from checkpoints.models import Decision, Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review.load_claims_and_record_presence import load_statuses_of_undecided_calls_handed_to
 from harness_site.review.models import BulkDecision, BulkDecisionEntry, Claim
-from harness_site.review.selectors import pending_calls, pending_calls_by_eligible_decider, queue_order
+from harness_site.review.selectors import pending_call_counts_by_decider, pending_calls, queue_order
 from harness_site.review.selectors.pending_calls import CallFilters
 from tests.support.client_login import sign_in
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user, make_workspace
@@ -45,9 +45,9 @@ def test_counted_calls_have_the_order_the_deadlines_and_the_handovers_that_the_d
         if number in {1, 4, 5}:
             since, seen_at = now - timedelta(minutes=number % 4), now - timedelta(hours=5 * number)
             Claim.objects.create(call=call, member=member, since=since, seen_at=seen_at, handed_by="bob")
-    waiting = pending_calls_by_eligible_decider.count_calls_for_reader_and_for_others(member)
+    waiting = pending_call_counts_by_decider.count_calls_for_reader_and_for_others(member)
     for statuses in ([CallStatus.INTERRUPTED], [CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL]):
-        in_order = pending_calls_by_eligible_decider.list_keys_of_longest_waiting_calls(waiting, statuses)
+        in_order = pending_call_counts_by_decider.list_keys_of_longest_waiting_calls(waiting, statuses)
         assert in_order is not None
         found = pending_calls.list_keys_of_pending_page_and_count_next
         assert found(member.workspace, statuses, all_in_order=in_order) == found(member.workspace, statuses)
@@ -59,12 +59,12 @@ def test_counted_calls_have_the_order_the_deadlines_and_the_handovers_that_the_d
         due = pending_calls.list_first_due_calls_and_count_urgent(
             member.workspace, CallFilters(), with_overdue=with_overdue
         )
-        counted = pending_calls_by_eligible_decider.list_first_due_calls_of_counted(
+        counted = pending_call_counts_by_decider.list_first_due_calls_of_counted(
             waiting, now, with_overdue=with_overdue
         )
         assert (counted, list(counted.statuses)) == (due, list(due.statuses))
         assert len(due.statuses) == (4 if with_overdue else 3)
-    handed = pending_calls_by_eligible_decider.list_statuses_of_calls_handed_to_reader(waiting, member, now)
+    handed = pending_call_counts_by_decider.list_statuses_of_calls_handed_to_reader(waiting, member, now)
     assert handed is not None
     assert list(handed.items()) == list(load_statuses_of_undecided_calls_handed_to(member).items())
     assert len(handed) == 2
@@ -217,7 +217,7 @@ def test_calls_that_the_reader_cannot_decide_come_after_those_of_all_pages(reade
 def test_page_of_many_calls_says_that_its_last_rows_are_not_those_of_the_whole_list(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_calls_by_eligible_decider, "COUNT_LIMIT", 1)
+    monkeypatch.setattr(pending_call_counts_by_decider, "COUNT_LIMIT", 1)
     sign_in(reader, make_user(name="bob", role=Role.APPROVER))
     for minute in range(pending_calls.PAGE + 2):
         interrupted(minute, decide_within=timedelta(hours=2) if minute % 2 else None)
@@ -485,7 +485,7 @@ def test_heading_counts_the_calls_of_the_tab(people: dict[str, Client], monkeypa
     assert "3 calls need a decision" in read("interrupted", "carol")
     assert "4 of 4 waiting calls match the filters" in read("awaiting", tool="pay")
     assert "No call of this tab matches the filters" in read("interrupted", tool="pay")
-    monkeypatch.setattr(pending_calls_by_eligible_decider, "COUNT_LIMIT", 3)
+    monkeypatch.setattr(pending_call_counts_by_decider, "COUNT_LIMIT", 3)
     assert "3 calls need a decision" in read("interrupted")  # which of them alice may decide is not counted
 
 

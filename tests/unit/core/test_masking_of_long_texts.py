@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness_site.core.masking import masker, secret_search_window
+from harness_site.core.masking import masker, secret_scan_window
 from tests.support import redos_texts
 from tests.support.exhaustive_mode import count_examples, mark_all_but_combinations, mark_all_but_each
 from tests.unit.core.test_masking_at_cuts import AROUND, numbered, visible
@@ -153,7 +153,7 @@ def test_search_begins_near_the_slice(kind: str) -> None:
     text = fill(kind, 10 * PAGE)
     assert masker.USUAL.name_patterns is not None
     hint = masker.USUAL.name_patterns.hint
-    begin = secret_search_window.find_window_start(text, 9 * PAGE, longest_value_length=0, hint=hint)
+    begin = secret_scan_window.find_window_start(text, 9 * PAGE, longest_value_length=0, hint=hint)
     assert 9 * PAGE - 300_000 < begin < 9 * PAGE - 20_000
 
 

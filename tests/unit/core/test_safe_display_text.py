@@ -1,12 +1,7 @@
 import pytest
 
-from harness_site.core.rendering.safe_display_text import (
-    FoldedText,
-    cut_text_to_preview,
-    format_byte_size,
-    get_byte_size,
-    mask_and_reveal_hidden,
-)
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.text_shortening import FoldedText, cut_text_to_preview, format_byte_size, get_byte_size
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from harness_site.core.masking import masker
+from harness_site.core.masking.find_known_secret_values import MAX_KNOWN_VALUES
 from harness_site.core.masking.masker import MASK, mask_json_value, mask_text, use_masking_rules_with_extra_values
-from harness_site.core.masking.secret_field_value_search import MAX_KNOWN_VALUES
 from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.linear_growth import processor_seconds
 

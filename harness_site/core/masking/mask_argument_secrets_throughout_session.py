@@ -14,7 +14,7 @@ from checkpoints.db.decompressed_text_sql import StoredSize
 from checkpoints.formats import parse_json
 from checkpoints.models import Session, ToolCall
 from harness_site.core.masking import masker
-from harness_site.core.masking.secret_field_value_search import MAX_KNOWN_VALUES
+from harness_site.core.masking.find_known_secret_values import MAX_KNOWN_VALUES
 
 #: Maximum number of calls of each session that are searched, newest first.
 _MAX_CALLS: Final = 1_000

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 
 from harness_site.core import masked_formatting
 from harness_site.core.masking.masker import get_masked_text_beginning
-from harness_site.core.rendering.safe_display_text import shorten_text
+from harness_site.core.rendering.text_shortening import shorten_text
 
 #: Maximum characters of a command, of a path in it, of the folder that it runs in, and of what is read of them.
 _MAX_COMMAND_LENGTH: Final = 160
