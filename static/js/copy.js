@@ -1,5 +1,6 @@
 // Copy buttons: the text is in `data-copy`, in the element that `data-copy-from` names, or at the URL `data-copy-url`.
 
+import { announce } from "./announce.js";
 import { gettext } from "./translations.js";
 
 async function fetchText(address) {

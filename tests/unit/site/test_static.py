@@ -143,3 +143,19 @@ def test_every_element_that_morphs_names_the_extension_itself() -> None:
     text = "".join(path.read_text() for path in TEMPLATES)
     assert text.count('hx-swap="morph') > 20
     assert re.findall(r'(?<!hx-ext="morph" )hx-swap="morph[^>]*', text) == []
+
+
+SCRIPTS = sorted((ROOT / "static" / "js").rglob("*.js"))
+EXPORTED_FUNCTIONS = sorted(
+    set(re.findall(r"^export (?:async )?function (\w+)", "".join(path.read_text() for path in SCRIPTS), re.MULTILINE))
+)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_functions_of_other_scripts_are_imported(path: Path) -> None:
+    text = path.read_text()
+    called = {name for name in EXPORTED_FUNCTIONS if re.search(rf"(?<![\w.$])(?<!function ){name}\(", text)}
+    defined = set(re.findall(r"\bfunction (\w+)|\b(?:const|let) (\w+) =", text))
+    imported = ",".join(re.findall(r"import \{([^}]*)\}", text))
+    known = {name for names in defined for name in names} | set(re.findall(r"\w+", imported))
+    assert called - known == set()
