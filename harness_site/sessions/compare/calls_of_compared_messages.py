@@ -42,7 +42,7 @@ class ComparedCalls:
     """The calls of a comparison, with the results that its lines display and the calls of the log between versions."""
 
     def __init__(self, comparison: Comparison) -> None:
-        self._records = (*comparison.calls_a.first, *comparison.calls.first)
+        self._records = (*comparison.calls_a.first, *comparison.calls.first_at_start, *comparison.calls.first)
         self._results: dict[int, ResultPart] = {}
         self._tools: dict[int, str] = {}
         self._shown_with_result: set[int] = set()

@@ -55,11 +55,11 @@ class Comparison:
     """Differences between the versions `a` and `b`.
 
     The first `shared` messages are the same and were not read; `preceding` are the last of them if the first difference
-    is a result, whose call is among them. `rest_a` and `rest_b` count the messages after the last
-    compared one. `calls` were issued between the two versions, whichever is older. For two sessions, `calls_a` and
-    `calls` are the calls that the first and the second one issued since they diverged, and `headlines` are the
-    differences of their titles, agents, labels and metadata. With `has_todo_list`, the plan of a version is the todo
-    list that its agent kept with a tool, as it had saved none.
+    is a result, whose call is among them. `rest_a` and `rest_b` count the messages after the last compared one. `calls`
+    were logged at the versions after the older one, up to the newer one. For two sessions, `calls_a` and `calls` are
+    the calls that the first and the second one issued since they diverged, and `headlines` are the differences of their
+    titles, agents, labels and metadata. With `has_todo_list`, the plan of a version is the todo list that its agent
+    kept with a tool, as it had saved none.
     """
 
     a: Version
@@ -216,16 +216,16 @@ def _load_calls_on_both_sides(
     (first_pk, old), (second_pk, new) = first_side, second_side
     if first_pk == second_pk:
         start, end = sorted((old.number_and_save_time, new.number_and_save_time))
-        return FirstCallsAndCount(), calls_between_versions.load_first_calls_between_versions_and_count(
+        return FirstCallsAndCount(), calls_between_versions.load_first_calls_logged_between_versions_and_count(
             first_pk, start, end
         )
     first_since = version_lookup.find_last_version_within_shared_messages(first_pk, old, shared)
     second_since = version_lookup.find_last_version_within_shared_messages(second_pk, new, shared)
     return (
-        calls_between_versions.load_first_calls_between_versions_and_count(
+        calls_between_versions.load_first_calls_issued_between_versions_and_count(
             first_pk, first_since, old.number_and_save_time
         ),
-        calls_between_versions.load_first_calls_between_versions_and_count(
+        calls_between_versions.load_first_calls_issued_between_versions_and_count(
             second_pk, second_since, new.number_and_save_time
         ),
     )

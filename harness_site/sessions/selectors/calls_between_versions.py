@@ -1,9 +1,12 @@
-"""Calls that a session issued between two versions."""
+"""Calls that a session logged between two versions, and those that it issued between the times of two."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
@@ -31,31 +34,53 @@ class SavedVersion(NamedTuple):
 class FirstCallsAndCount:
     """The oldest `FIRST` calls without their results, and the number of all.
 
-    If `uncounted`, there are more than `COUNTED`, and `count` is `COUNTED`.
+    If `uncounted`, there are more than `COUNTED`, and `count` is `COUNTED`. `first_at_start`, which are not counted,
+    are the oldest calls logged at the version before these, whose messages a later version may have saved.
     """
 
     first: tuple[CallRecord, ...] = ()
     count: int = 0
     uncounted: bool = False
+    first_at_start: tuple[CallRecord, ...] = ()
 
     @property
     def further_call_count(self) -> int:
         return self.count - len(self.first)
 
 
-def load_first_calls_between_versions_and_count(
+def load_first_calls_logged_between_versions_and_count(
+    session_pk: int, after: SavedVersion, upto: SavedVersion
+) -> FirstCallsAndCount:
+    """Load the calls logged at the versions after `after` up to `upto`, as the list of versions counts them."""
+    session_calls = ToolCall.objects.filter(session=session_pk)
+    calls = session_calls.filter(step__gt=after.version, step__lte=upto.version)
+    at_start = session_calls.filter(step=after.version)
+    rows = list(_query_first_calls(calls, at_start))
+    records = call_records.load_decisions_and_build_verified_calls(rows, results=False)
+    found = _count_and_shorten(calls, [record for record in records if record.step > after.version])
+    return replace(found, first_at_start=tuple(record for record in records if record.step == after.version))
+
+
+def load_first_calls_issued_between_versions_and_count(
     session_pk: int, after: SavedVersion | None, upto: SavedVersion
 ) -> FirstCallsAndCount:
-    """Load the calls of a session after the version `after` (None: from the start) up to the version `upto`."""
+    """Load the calls issued after the version `after` was saved (None: from the start) until `upto` was.
+
+    A session that diverged from another one after a version has issued the calls logged at this version alone.
+    """
     calls = ToolCall.objects.filter(build_calls_between_versions_condition(after, upto), session=session_pk)
     rows = list(_query_first_calls(calls))
-    count = len(rows) if len(rows) <= FIRST else calls[: COUNTED + 1].count()
-    first = call_records.load_decisions_and_build_verified_calls(rows[:FIRST], results=False)
-    return FirstCallsAndCount(first, min(count, COUNTED), uncounted=count > COUNTED)
+    return _count_and_shorten(calls, call_records.load_decisions_and_build_verified_calls(rows, results=False))
+
+
+def _count_and_shorten(calls: QuerySet[ToolCall], first: Sequence[CallRecord]) -> FirstCallsAndCount:
+    """Count `calls`, of which `first` are the oldest: without a query if there are no more than `FIRST`."""
+    count = len(first) if len(first) <= FIRST else calls[: COUNTED + 1].count()
+    return FirstCallsAndCount(tuple(first[:FIRST]), min(count, COUNTED), uncounted=count > COUNTED)
 
 
 def build_calls_between_versions_condition(after: SavedVersion | None, upto: SavedVersion) -> Q:
-    """Build the condition for calls after the version `after` (None: from the start) up to the version `upto`.
+    """Build the condition for calls issued after the version `after` was saved (None: from the start) until `upto` was.
 
     Calls of imported transcripts are selected by the version that has them, as a file may have no times; others by the
     time at which they were issued.
@@ -67,8 +92,11 @@ def build_calls_between_versions_condition(after: SavedVersion | None, upto: Sav
     return (~imported & issued_between) | (imported & saved_between)
 
 
-def _query_first_calls(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    """Query the oldest calls. Their keys are found first, so that not all columns of all calls are read and sorted."""
+def _query_first_calls(*selections: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    """Query the oldest calls of each selection, one more than `FIRST`.
+
+    Their keys are found first, so that not all columns of all calls are read and sorted.
+    """
     oldest = keyset_pagination.build_oldest_first_ordering()
-    first = calls.order_by(oldest).values("pk")[: FIRST + 1]
-    return call_records.select_call_records_without_results().filter(pk__in=first).order_by(oldest)
+    pks = (Q(pk__in=calls.order_by(oldest).values("pk")[: FIRST + 1]) for calls in selections)
+    return call_records.select_call_records_without_results().filter(reduce(or_, pks)).order_by(oldest)

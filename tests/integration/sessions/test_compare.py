@@ -133,9 +133,9 @@ def test_cost_tokens_plan_and_calls_are_compared(session: Session) -> None:
     )
     Checkpoint.objects.filter(pk=a.pk).update(created_at=THEN)
     Checkpoint.objects.filter(pk=b.pk).update(created_at=THEN + timedelta(minutes=1))
-    make_call(session=session, call_id="before", issued_at=THEN, status=CallStatus.COMPLETED)
-    between = make_call(session=session, call_id="between", issued_at=THEN + timedelta(seconds=30))
-    make_call(session=session, call_id="after", issued_at=THEN + timedelta(seconds=61), status=CallStatus.COMPLETED)
+    make_call(session=session, call_id="before", step=1, status=CallStatus.COMPLETED)
+    between = make_call(session=session, call_id="between", step=2)
+    make_call(session=session, call_id="after", step=3, status=CallStatus.COMPLETED)
     found = compared(session, 1, 2)
     assert [record.pk for record in found.calls.first] == [between.pk]
     assert [record.pk for record in compared(session, 2, 1).calls.first] == [between.pk]
@@ -224,6 +224,35 @@ def test_calls_of_a_transcript_without_times_are_counted_by_version(session: Ses
     assert "Logged calls2 " in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
     rows = reader.get(f"/sessions/{session.pk}/versions/").context["page"].rows
     assert [row.calls for row in rows] == [1, 2, 1]
+
+
+def test_versions_have_the_same_logged_calls_in_their_list_and_their_comparison(
+    session: Session, reader: Client
+) -> None:
+    for number in range(3):
+        make_checkpoint(session=session)
+        Checkpoint.objects.filter(version=number + 1).update(created_at=THEN + timedelta(minutes=number))
+    logged_at_second = make_call(session=session, step=2, issued_at=THEN + timedelta(minutes=1, seconds=1))
+    rows = reader.get(f"/sessions/{session.pk}/versions/").context["page"].rows
+    assert [(row.version.version, row.calls) for row in rows] == [(3, 0), (2, 1), (1, 0)]
+    assert [record.pk for record in compared(session, 1, 2).calls.first] == [logged_at_second.pk]
+    assert compared(session, 2, 3).calls.count == 0
+    assert "Logged calls1 between the two versions" in visible_text(
+        reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
+    )
+
+
+def test_call_logged_at_the_older_version_has_its_record_where_the_newer_one_saved_its_message(
+    session: Session, reader: Client
+) -> None:
+    make_checkpoint(session=session)
+    call = {"kind": "tool_call", "id": "c1", "name": "refund_card", "args": {"order": 17}}
+    make_message(session=session, body={"role": "assistant", "blocks": [call]})
+    record = make_call(session=session, call_id="c1", args={"order": 17}, step=1, status=CallStatus.FAILED)
+    make_checkpoint(session=session)
+    found = compared(session, 1, 2)
+    assert (found.calls.count, [each.pk for each in found.calls.first_at_start]) == (0, [record.pk])
+    assert "Failed" in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
 
 
 def test_arguments_are_in_the_order_of_the_caller(session: Session, reader: Client) -> None:

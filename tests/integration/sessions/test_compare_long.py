@@ -1,18 +1,17 @@
 """Comparison of versions with more differences than are shown."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from checkpoints.models import Checkpoint, Session
+from checkpoints.models import Session
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.message_alignment import FurtherMessages
 from harness_site.sessions.selectors import calls_between_versions, message_windows
 from harness_site.sessions.selectors.message_windows import StoredMessage
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
-from tests.support.factories import THEN, make_call, make_checkpoint
+from tests.support.factories import make_call, make_checkpoint
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -90,10 +89,8 @@ def test_first_of_many_calls_are_shown_and_all_counted(
     monkeypatch.setattr(calls_between_versions, "COUNTED", counted)
     make_checkpoint(session=session)
     for number in range(30):
-        at = THEN + timedelta(seconds=number)
-        make_call(session=session, call_id=str(number), tool=f"tool_{number}", issued_at=at)
+        make_call(session=session, call_id=str(number), tool=f"tool_{number}", step=2)
     make_checkpoint(session=session)
-    Checkpoint.objects.filter(version=1).update(created_at=THEN - timedelta(days=1))
     page = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
     assert "tool_19" in page
     assert "tool_20" not in page
