@@ -97,7 +97,8 @@ class WaitingTimes:
 class ToolTotals:
     """Interrupted calls count before they are settled, other calls once they are.
 
-    `mean` is in seconds, over the calls that ended without an interruption; None where there is none.
+    `mean` is in seconds, over the calls that ended without an interruption; None where there is none. `unsettled` is
+    the number of the interrupted calls whose outcome is unknown.
     """
 
     name: str
@@ -105,6 +106,21 @@ class ToolTotals:
     failed: int
     interrupted: int
     mean: float | None
+    unsettled: int = 0
+
+    @property
+    def finished(self) -> int:
+        """Number of the calls that are settled; the list of calls filters by `FINISHED_CALLS`."""
+        return self.calls - self.unsettled
+
+    @property
+    def has_enough_finished_calls(self) -> bool:
+        """Whether there are enough finished calls for a meaningful share of failed ones."""
+        return self.finished >= ENOUGH
+
+    @property
+    def failed_share_of_finished(self) -> float:
+        return self.failed / self.finished if self.finished else 0.0
 
     @property
     def has_enough_calls(self) -> bool:
@@ -427,12 +443,21 @@ def _load_tool_totals_and_interruptions_by_step(
                 total + weight * number for total, number in zip(numbers[row.tool], row[3:], strict=True)
             ]
     bounds = [convert_to_microseconds(bound) for bound in period.bounds]
+    unsettled: Counter[str] = Counter()
     for issued_at, tool in _query_unsettled_interruptions(scope, period):
         interruptions[period.bounds[bisect_right(bounds, issued_at) - 1]] += 1
         numbers[tool][0] += 1
         numbers[tool][2] += 1
+        unsettled[tool] += 1
     tools = (
-        ToolTotals(tool, int(calls), int(failed), int(interrupted), max(seconds, 0.0) / timed if timed else None)
+        ToolTotals(
+            tool,
+            int(calls),
+            int(failed),
+            int(interrupted),
+            max(seconds, 0.0) / timed if timed else None,
+            unsettled[tool],
+        )
         for tool, (calls, failed, interrupted, timed, seconds) in numbers.items()
         if calls
     )

@@ -52,6 +52,16 @@ ANSWERED_CALLS: Final = Q(status=CallStatus.COMPLETED) & (
 )
 #: Calls that count as interrupted in the sums, or will once they are settled.
 COUNTED_INTERRUPTIONS: Final = Q(interrupted_at__isnull=False) & ~Q(reason=InterruptReason.NO_RESULT)
+#: Calls that are counted in the sums once they are indexed, except copied ones. `build_tally_of_settled_call` decides
+#: the same about one that is loaded.
+FINISHED_CALLS: Final = (
+    Q(
+        status__in=sorted({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.SUPERSEDED, CallStatus.DISCARDED}),
+        session__has_times=True,
+    )
+    & ~ANSWERED_CALLS
+    & ~Q(reason=InterruptReason.NO_RESULT)
+)
 
 
 @dataclass(frozen=True, slots=True)

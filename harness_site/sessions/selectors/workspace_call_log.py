@@ -21,7 +21,7 @@ from checkpoints.models.tool_calls_and_results import COPIED_CALLS
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
-from harness_site.search.hourly_call_and_decision_sums import COUNTED_INTERRUPTIONS
+from harness_site.search.hourly_call_and_decision_sums import COUNTED_INTERRUPTIONS, FINISHED_CALLS
 from harness_site.search.passage_search import FoundCalls
 from harness_site.sessions.selectors import call_records, calls_asked_before_fork
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
@@ -46,7 +46,8 @@ class CallLogFilter:
     `with_copied` selects also the calls that a fork has copied; without a status also those that have not happened in
     the fork, because its original made them after the forked version.
 
-    `interrupted` selects the calls that were interrupted, whatever has become of them since. `words` are those of a
+    `interrupted` selects the calls that were interrupted, whatever has become of them since, and `finished` those that
+    the overview counts as finished. `words` are those of a
     search, and `found` is what it has found; None without words.
     """
 
@@ -54,6 +55,7 @@ class CallLogFilter:
     agent: str = ""
     times: TimeRange = field(default_factory=TimeRange)
     interrupted: bool = False
+    finished: bool = False
     words: str = ""
     found: FoundCalls | None = None
     session: str = ""
@@ -71,7 +73,7 @@ class CallLogFilter:
     @property
     def has_filters_ignored_by_rates(self) -> bool:
         """Return whether there is a filter that the rates of the tools do not apply: they apply agent and times."""
-        return bool(self.calls or self.interrupted or self.session or self.found is not None)
+        return bool(self.calls or self.interrupted or self.finished or self.session or self.found is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ def _filter_matches(calls: QuerySet[ToolCall], wanted: CallLogFilter) -> QuerySe
         matches = filter_calls_by_agent(matches, wanted)
     if wanted.interrupted:
         matches = matches.filter(COUNTED_INTERRUPTIONS)
+    if wanted.finished:
+        matches = matches.filter(FINISHED_CALLS)
     if wanted.found is not None:
         matches = matches.filter(pk__in=wanted.found.pks)
     return leave_out_calls_without_times(matches, wanted)

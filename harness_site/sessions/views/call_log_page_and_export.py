@@ -138,6 +138,7 @@ def _parse_log_filter_and_search_words(workspace: int, query: QueryDict) -> Call
         agent=agent,
         times=times,
         interrupted=bool(query.get("interrupted")),
+        finished=bool(query.get("finished")),
         words=str(words),
         found=passage_search.search_calls(workspace, words, times=times) if words else None,
         session=session,

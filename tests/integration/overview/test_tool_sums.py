@@ -8,7 +8,7 @@ import pytest
 from django.http import HttpResponse, QueryDict
 from django.test import Client
 
-from checkpoints.enums import CallStatus, DecisionKind
+from checkpoints.enums import UNSETTLED_CALL_STATUSES, CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX
 from harness_site.overview import period_totals, periods
@@ -78,6 +78,35 @@ def test_tools_that_fail_most_lead_to_their_failed_calls(reader: Client) -> None
     assert [(failed, calls) for _link, failed, calls in links] == [("3", "4"), ("1", "4"), ("1", "1")]
     listed = reader.get(links[0][0].replace("&amp;", "&")).content.decode()
     assert len(re.findall(r'<a data-row href="[^"]*/calls/\d+/', listed)) == 3
+
+
+def test_finished_calls_of_the_slowest_tools_are_those_of_the_list_behind_them(reader: Client) -> None:
+    make_settled_call("deploy", seconds=20)
+    make_settled_call("deploy", seconds=40, status=CallStatus.FAILED)
+    again = make_settled_call("deploy", status=CallStatus.SUPERSEDED, interrupted_at=datetime.now(UTC))
+    make_settled_call("deploy", supersedes=again, step=-4)
+    make_settled_call("deploy", status=CallStatus.DISCARDED, reason=InterruptReason.NO_RESULT)
+    make_settled_call("deploy", status=CallStatus.REJECTED)
+    make_settled_call("deploy", step=-4)  # copied by a fork
+    make_decision(call=make_settled_call("deploy"), kind=DecisionKind.RESPOND)
+    for status in (CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED, CallStatus.AWAITING_APPROVAL, CallStatus.ISSUED):
+        interrupted_at = datetime.now(UTC) if status in UNSETTLED_CALL_STATUSES else None
+        make_call(
+            session=make_session(),
+            tool="deploy",
+            status=status,
+            issued_at=datetime.now(UTC),
+            interrupted_at=interrupted_at,
+        )
+    complete()
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+    table = reader.get("/overview/").content.decode().partition("Slowest tools</h2>")[2].partition("</table>")[0]
+    assert "deploy 4 25 %" in visible_text(HttpResponse(table))
+    link = re.search(r'<a class="mono"[^>]*href="([^"]*)">deploy', table)
+    assert link is not None
+    page = reader.get(unescape(link[1]))
+    assert (page.context["page"].total, len(page.context["rows"])) == (4, 4)
+    assert 'name="finished" value="1" checked' in page.content.decode()
 
 
 def test_failed_calls_of_a_rarely_called_tool_are_counted_where_it_has_no_share(reader: Client) -> None:
