@@ -9,6 +9,8 @@ from django.http import HttpRequest, HttpResponse
 #: Header of requests that a script sends, which names the reader of the page, and of the refusal.
 HEADER: Final = "Harness-Reader"
 STATUS: Final = 412
+#: Header of a refusal that ends with the set-up of a second factor: the address of the page that leads to it.
+SET_UP_HEADER: Final = "Harness-Second-Factor"
 
 
 def build_refused_fragment(request: HttpRequest, sentence: str) -> HttpResponse:

@@ -12,17 +12,20 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from harness_site.accounts.htmx_refusal_response import build_refused_fragment
+from harness_site.accounts.htmx_refusal_response import SET_UP_HEADER, build_refused_fragment
 from harness_site.accounts.models import Membership
 
 
 def refuse_until_second_factor_is_set_up(request: HttpRequest, membership: Membership) -> HttpResponse:
-    """Redirect to the page that sets up a second factor; answer an HTMX request with a sentence that its page shows.
+    """Redirect to the page that sets up a second factor; answer an HTMX request with a sentence and the link to that page.
 
     The page leads back to the address of a GET request, and says after a form that nothing of it was saved.
     """
+    set_up = reverse("harness_accounts:required-factor")
     if request.headers.get("HX-Request"):
-        sentence = _("The workspace %(workspace)s requires a second factor. Set one up in your account.")
-        return build_refused_fragment(request, sentence % {"workspace": membership.workspace.name})
+        sentence = _("The workspace %(workspace)s requires a second factor now.")
+        response = build_refused_fragment(request, sentence % {"workspace": membership.workspace.name})
+        response.headers[SET_UP_HEADER] = set_up
+        return response
     query = {"next": request.get_full_path()} if request.method == "GET" else {"not-saved": ""}
-    return redirect(f"{reverse('harness_accounts:required-factor')}?{urlencode(query)}")
+    return redirect(f"{set_up}?{urlencode(query)}")

@@ -18,7 +18,7 @@ const live = document.getElementById("live");
 const tabs = new BroadcastChannel("harness"); // reports a sign-in or sign-out to the other tabs
 const statusElement = document.getElementById("stale");
 const pendingEvents = new Map();
-const state = { socket: null, connected: false, connecting: true, signedOut: false, otherReader: "", isOtherUser: false, failure: "", failedForm: null, submitter: null };
+const state = { socket: null, connected: false, connecting: true, signedOut: false, otherReader: "", isOtherUser: false, setUp: "", failure: "", failedForm: null, submitter: null };
 const pressState = { down: false, waiting: false };
 const failedParts = new Set(); // ids of the parts whose last fetch failed
 let lastMessageAt = Date.now();
@@ -93,6 +93,7 @@ function connectionProblem() {
 /** Say who reads now, and what becomes of the text that the reader of this page has typed. */
 function describeOtherReader() {
   const problem = state.otherReader;
+  if (state.setUp) return gettext("%(problem)s Your text stays here while you set one up.", { problem });
   return state.isOtherUser
     ? gettext("%(problem)s Your text stays here. To record it, sign in as %(name)s again in another tab.", { problem, name: live.dataset.name })
     : gettext("%(problem)s Your text stays here until you reload the page.", { problem });
@@ -151,7 +152,11 @@ function renderMessage(place, text) {
 /** Create the link to what ends a problem that a new attempt does not end; null for other problems. */
 function createRemedyLink() {
   const link = document.createElement("a");
-  if (state.otherReader) {
+  if (state.otherReader && state.setUp) {
+    link.href = `${state.setUp}?${new URLSearchParams({ next: window.location.pathname + window.location.search })}`;
+    link.textContent = gettext("Set up a second factor");
+    if (!keepsInput()) link.target = "_blank";
+  } else if (state.otherReader) {
     link.href = window.location.pathname + window.location.search; // without a fragment, which would only scroll
     link.textContent = gettext("Reload this page");
   } else if (state.signedOut) {
@@ -160,6 +165,12 @@ function createRemedyLink() {
     link.textContent = gettext("Open the sign-in page in another tab");
   } else return null;
   return link;
+}
+
+/** Return whether all that was typed on this page is there again after another page: the drafts of forms are, but no files. */
+function keepsInput() {
+  const fields = [...document.querySelectorAll("main :is(textarea, input[type='text'], input[type='file'], input:not([type]))")];
+  return !fields.some((field) => field.value !== field.defaultValue && (field.type === "file" || !field.closest("form[data-draft]")));
 }
 
 function onOpen(event) {
@@ -188,7 +199,7 @@ function isOtherUser(xhr) {
 
 function onResponse({ elt, xhr, successful, requestConfig }) {
   const part = elt.matches(LIVE_PARTS);
-  if (xhr.status === OTHER_READER) Object.assign(state, { otherReader: xhr.responseText, isOtherUser: isOtherUser(xhr), signedOut: false });
+  if (xhr.status === OTHER_READER) Object.assign(state, { otherReader: xhr.responseText, isOtherUser: isOtherUser(xhr), setUp: xhr.getResponseHeader("Harness-Second-Factor") ?? "", signedOut: false });
   if (xhr.status === 401) Object.assign(state, { otherReader: "", signedOut: true });
   if (successful) Object.assign(state, { otherReader: "", signedOut: false });
   if (part && successful) failedParts.delete(elt.id);
@@ -209,6 +220,12 @@ function onResponse({ elt, xhr, successful, requestConfig }) {
     if ([401, OTHER_READER].includes(xhr.status) && button && state.failedForm === button.form) markUnsent(button);
   }
   renderStatus();
+  if (!part && connectionProblem()) showProblemOf(elt.closest("form"));
+}
+
+/** Scroll to what is said about a form that was sent with a key while its button is outside of the window. */
+function showProblemOf(form) {
+  form?.querySelector("[data-connection]:not([hidden])")?.scrollIntoView({ block: "nearest", behavior: "instant" });
 }
 
 function failureMessage(status, verb) {

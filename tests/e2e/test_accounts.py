@@ -64,7 +64,7 @@ def test_required_second_factor_is_set_up_between_sign_in_and_decision(
     expect(admin.get_by_text(re.compile(r"^The second factor is required\. \d+ members have none"))).to_be_visible()
 
     # An open page keeps what was typed, and sends nothing.
-    expect(reader.get_by_text("requires a second factor. Set one up in your account.").first).to_be_visible()
+    expect(reader.get_by_text("requires a second factor now. Your text stays here").first).to_be_visible()
     expect(page_actions.reason_field(reader)).to_have_value("The address is right.")
 
     member = open_page(site=private_site)
@@ -81,6 +81,44 @@ def test_required_second_factor_is_set_up_between_sign_in_and_decision(
     page_actions.record_decision(member, "Approve")
     expect(member.get_by_text("The address is right.").first).to_be_visible()
     expect(member.locator("form[data-decide]")).to_have_count(0)
+
+
+def test_typed_rejection_survives_the_set_up_of_a_required_second_factor(
+    private_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    request_approvals(private_site, 1)
+    reader = open_page("alice", private_site)
+    page_monitors[-1].ignore(f"(?i:status of|error code) 412|{LOST_WEBSOCKET}")
+    reader.goto("/review/")
+    reader.get_by_role("link", name="Ship parcel 0").first.click()
+    page_actions.choose_answer(reader, "Reject")
+    reader.set_viewport_size({"width": 1000, "height": 300})
+    reader.get_by_role("textbox", name="Why").fill("The address is wrong.")
+    decision_page = reader.url
+
+    admin = open_page("dora", private_site)
+    _turn_on_authenticator_app(admin, "/accounts/")
+    admin.get_by_role("link", name="I have stored them").click()
+    admin.goto("/settings/members/")
+    admin.get_by_label("Require a second factor of").select_option("everybody")
+    admin.get_by_role("button", name="Save requirement").click()
+    expect(admin.get_by_text(re.compile(r"^The second factor is required\. \d+ members have none"))).to_be_visible()
+
+    reader.keyboard.press("Control+Enter")
+    problem = reader.locator("form[data-decide] [data-connection]")
+    expect(problem).to_contain_text("requires a second factor now. Your text stays here")
+    expect(problem).to_be_in_viewport(ratio=1)
+    problem.get_by_role("link", name="Set up a second factor").click()
+    expect(reader.get_by_text("dora requires a second factor of all members")).to_be_visible()
+    reader.get_by_role("link", name="Set up an authenticator app").click()
+    _turn_on_authenticator_app(reader)
+    reader.get_by_role("link", name="I have stored them").click()
+    reader.wait_for_url(decision_page)
+    expect(reader.get_by_role("radio", name="Reject")).to_be_checked()
+    expect(reader.get_by_role("textbox", name="Why")).to_have_value("The address is wrong.")
+    page_actions.record_decision(reader, "Reject")
+    expect(reader.get_by_text("The address is wrong.").first).to_be_visible()
+    expect(reader.locator("form[data-decide]")).to_have_count(0)
 
 
 def _turn_on_authenticator_app(page: Page, account: str = "") -> None:

@@ -1,12 +1,12 @@
 // Unfinished input of forms about decisions is kept in the tab over reloads, lost connections and other pages, until it is
 // recorded or the reader signs out. `data-draft` names the form, over all responses that contain it. Somebody else who signs in
-// does not get it: it has the key of its user.
+// does not get it: it has the key of its user. Pages without live parts, as those that set up a second factor, keep it too.
 
 import { describeRows, listRowLists, showRows } from "./argument_rows.js";
 
 const PREFIX = "decision-draft:";
 const live = document.getElementById("live");
-const user = live?.dataset.reader.split("-")[0];
+const { user } = document.body.dataset; // undefined if nobody is signed in
 const SAVED_FIELDS = "textarea, select, input[type='text'], input[name]:not([type]), input[data-stored], input[type='radio'], input[type='checkbox'][name='call']";
 const FORMS = "form[data-draft]";
 const DECISION_FORMS = "form[data-draft]:is([data-decide], [data-decide-several])";
@@ -205,8 +205,9 @@ document.addEventListener("click", (event) => {
   if (button) discardDraft(button.form);
 });
 
-function deleteDrafts() {
-  const keys = Object.keys(window.sessionStorage).filter((key) => key.startsWith(PREFIX));
+/** Delete the drafts of everybody but the user who is signed in. */
+function deleteDraftsOfOthers() {
+  const keys = Object.keys(window.sessionStorage).filter((key) => key.startsWith(PREFIX) && !key.startsWith(keyOfName("")));
   for (const key of keys) window.sessionStorage.removeItem(key);
 }
 
@@ -239,7 +240,7 @@ document.body.addEventListener("htmx:afterSwap", () => {
   showEarlierChanges();
 });
 
-if (!live) deleteDrafts();
+if (!live) deleteDraftsOfOthers();
 else {
   if (!document.querySelector(DECISION_FORMS)) window.sessionStorage.removeItem(keyOfName(window.location.pathname));
   if (!new URLSearchParams(window.location.search).has("answer")) restoreDrafts();

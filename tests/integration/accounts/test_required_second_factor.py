@@ -11,7 +11,7 @@ from django.test import Client
 
 from checkpoints.enums import Role
 from checkpoints.models import Decision
-from harness_site.accounts.htmx_refusal_response import HEADER
+from harness_site.accounts.htmx_refusal_response import HEADER, SET_UP_HEADER
 from harness_site.accounts.models import FactorScope, Membership, SecondFactorRequirement, TokenRole
 from harness_site.accounts.permissions import WORKSPACE_KEY
 from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
@@ -156,8 +156,9 @@ class TestMemberWithoutFactor:
             client.post(f"/review/calls/{call.pk}/", form, headers=headers),
         ):
             assert response.status_code == 412
-            assert response.text == "The workspace Default requires a second factor. Set one up in your account."
+            assert response.text == "The workspace Default requires a second factor now."
             assert response.headers[HEADER] == str(alice.pk)
+            assert response.headers[SET_UP_HEADER] == SET_UP
         assert not Decision.objects.exists()
 
     def test_own_pages_show_nothing_of_the_workspace(self, client: Client, alice: User) -> None:
