@@ -17,7 +17,7 @@ from harness_site.accounts.models import Membership
 
 
 def refuse_until_second_factor_is_set_up(request: HttpRequest, membership: Membership) -> HttpResponse:
-    """Redirect to the page that sets up a second factor; answer an HTMX request with a sentence and the link to that page.
+    """Redirect to the page that sets up a second factor; answer an HTMX request with a sentence and its address.
 
     The page leads back to the address of a GET request, and says after a form that nothing of it was saved.
     """
