@@ -110,10 +110,16 @@ def list_status_and_duration_figures(first: SessionHead, second: SessionHead) ->
 
 
 @register.simple_tag
-def list_compared_figures(comparison: Comparison, two: bool) -> list[ComparedFigure]:
-    """List the figures of a comparison, all in the same form; `two` if it is one of two sessions."""
+def list_compared_figures(
+    comparison: Comparison, two: bool, first: SessionHead, second: SessionHead
+) -> list[ComparedFigure]:
+    """List the figures of a comparison, all in the same form; `two` if it is one of two sessions.
+
+    Cost and tokens are totals of versions, so they say what a fork has copied of them, as its head does.
+    """
     a, b = comparison.a, comparison.b
-    digits = money_formatting.count_common_decimal_places((a.cost, b.cost))
+    copied_costs = first.row.copied_cost if a.cost else None, second.row.copied_cost if b.cost else None
+    digits = money_formatting.count_common_decimal_places((a.cost, b.cost, *copied_costs))
     calls = _format_call_count(comparison.calls)
     return [
         ComparedFigure(
@@ -133,15 +139,44 @@ def list_compared_figures(comparison: Comparison, two: bool) -> list[ComparedFig
         )
         if two
         else ComparedFigure(gettext("Logged calls"), calls, gettext("between the two versions")),
-        _build_figure_of_two_amounts(
-            gettext("Cost"),
-            a.cost,
-            b.cost,
-            lambda amount: money_formatting.format_money(amount, digits),
+        _say_what_was_copied(
+            _build_figure_of_two_amounts(
+                gettext("Cost"),
+                a.cost,
+                b.cost,
+                lambda amount: money_formatting.format_money(amount, digits),
+                two=two,
+            ),
+            *(money_formatting.format_money(cost, digits) if cost else "" for cost in copied_costs),
             two=two,
         ),
-        _build_figure_of_two_amounts(gettext("Tokens"), a.tokens, b.tokens, two=two),
+        _say_what_was_copied(
+            _build_figure_of_two_amounts(gettext("Tokens"), a.tokens, b.tokens, two=two),
+            *(
+                money_formatting.format_count(copied) if version.tokens and copied else ""
+                for version, copied in ((a, first.row.copied_tokens), (b, second.row.copied_tokens))
+            ),
+            two=two,
+        ),
     ]
+
+
+def _say_what_was_copied(figure: ComparedFigure, of_first: str, of_second: str, *, two: bool) -> ComparedFigure:
+    """Add to a figure how much of both amounts forks have copied; empty for a side that has copied nothing."""
+    if not of_first and not of_second:
+        return figure
+    if not two:
+        sentence = gettext("%(amount)s of each copied from the original") % {"amount": of_second or of_first}
+    elif of_first and of_second:
+        sentence = gettext("copied from the originals: %(first)s of the first, %(second)s of the second") % {
+            "first": of_first,
+            "second": of_second,
+        }
+    elif of_first:
+        sentence = gettext("%(amount)s of the first copied from the original") % {"amount": of_first}
+    else:
+        sentence = gettext("%(amount)s of the second copied from the original") % {"amount": of_second}
+    return replace(figure, change=f"{figure.change} · {sentence}")
 
 
 def _build_figure_of_two_amounts(

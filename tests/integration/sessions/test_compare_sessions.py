@@ -61,6 +61,21 @@ def forked(origin: Session, **fields: Any) -> Session:
     return fork
 
 
+def forked_again(origin: Session, fork: Session) -> Session:
+    """Create a second fork of the version of a fork, with the same first version."""
+    first = fork.checkpoints.order_by("version")[0]
+    second = make_session(
+        session_id="second",
+        forked_from=origin,
+        forked_version=fork.forked_version,
+        budget_spent_usd=fork.budget_spent_usd,
+        total_tokens=fork.total_tokens,
+    )
+    make_checkpoint(session=second)
+    Checkpoint.objects.filter(session=second).update(budget_spent_usd=first.budget_spent_usd, usage=first.usage)
+    return second
+
+
 def say(session: Session, text: str) -> None:
     make_message(session=session, body={"id": text, "role": "user", "content": text})
 
@@ -101,6 +116,29 @@ def test_fork_is_compared_in_its_newest_version(origin: Session, reader: Client)
     make_checkpoint(session=fork)
     assert "Version 2 → version 2 of its fork" in visible_text(reader.get(path(origin, fork)))
     assert "Version 2 of the fork → version 2 of the original" in visible_text(reader.get(path(fork, origin)))
+
+
+def test_cost_and_tokens_say_what_a_fork_has_copied(origin: Session, reader: Client) -> None:
+    copied = {"budget_spent_usd": "0.004768", "usage": '{"total_tokens":400}'}
+    make_checkpoint(session=origin, **copied)
+    fork = forked(origin, budget_spent_usd="0.004768", total_tokens=400)
+    Checkpoint.objects.filter(session=fork).update(**copied)
+    make_checkpoint(session=origin, budget_spent_usd="0.012338", usage='{"total_tokens":1000}')
+    assert "$0.00 + $0.004768 copied from the original" in visible_text(reader.get(f"/sessions/{fork.pk}/"))
+    page = visible_text(reader.get(path(origin, fork)))
+    assert (
+        "Cost$0.012338 → $0.004768 −$0.007570 · $0.004768 of the second copied from the original "
+        "Tokens1,000 → 400 −600 · 400 of the second copied from the original"
+    ) in page
+    page = visible_text(reader.get(path(fork, origin)))
+    assert "+$0.007570 · $0.004768 of the first copied from the original" in page
+    page = visible_text(reader.get(path(fork, forked_again(origin, fork))))
+    assert "the same · copied from the originals: $0.004768 of the first, $0.004768 of the second" in page
+    make_checkpoint(session=fork, budget_spent_usd="0.006", usage='{"total_tokens":450}')
+    Session.objects.filter(pk=fork.pk).update(budget_spent_usd="0.006", total_tokens=450)
+    page = visible_text(reader.get(f"/sessions/{fork.pk}/compare/?a=1&b=2"))
+    assert "Cost$0.004768 → $0.006000 +$0.001232 · $0.004768 of each copied from the original" in page
+    assert "Tokens400 → 450 +50 · 400 of each copied from the original" in page
 
 
 def test_figures_begin_with_what_became_of_two_sessions(origin: Session, reader: Client) -> None:
