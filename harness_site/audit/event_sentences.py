@@ -231,6 +231,8 @@ _ABOUT_QUESTION: Final = {
 _RUN_EVENTS_IN_ONE_SESSION: Final = _("Runs of {session} caused {number} events")
 _RUN_EVENTS_IN_SEVERAL_SESSIONS: Final = _("Runs of {sessions} sessions caused {number} events")
 _DECIDED_SEVERAL: Final = _("{actor} decided {number} calls: {decision}")
+_CHANGED_SEVERAL: Final = _("{actor} changed the arguments of {number} calls")
+_RESTORED_SEVERAL: Final = _("{actor} restored the original arguments of {number} calls")
 _CHANGED: Final = _("{actor} changed {call_before} to {call} in {session}")
 _RESTORED: Final = _("{actor} restored the original arguments of {call} in {session}")
 _WITHDREW: Final = _("{actor} withdrew the decision about {call} in {session}")
@@ -270,9 +272,7 @@ def build_sentence_of_folded_entries(
         return build_entry_sentence(entry, calls.get(entry.pk), invitations.get(entry.pk))
     if row.decisions:
         number = format_number(len(row.decisions))
-        first = row.decisions[0]
-        sentence = _WITHDREW_SEVERAL if _is_withdrawal(first) else _DECIDED_SEVERAL
-        return _fill_first_complete_sentence(first, [str(sentence)], number=number)
+        return build_sentence_about_several_decisions(row.decisions[0], number)
     sessions = set(map(_get_session_pk_or_id, entries))
     if row.run_event_counts_by_label:
         sentence = _RUN_EVENTS_IN_ONE_SESSION if len(sessions) == 1 else _RUN_EVENTS_IN_SEVERAL_SESSIONS
@@ -289,6 +289,17 @@ def build_sentence_of_folded_entries(
         _OTHER_KIND_IN_SEVERAL_SESSIONS,
     )
     return _fill_first_complete_sentence(entry, map(str, sentences), number=format_number(len(sessions)))
+
+
+def build_sentence_about_several_decisions(entry: AuditEntry, number: str) -> SafeString:
+    """Build the sentence of a row of a `number` of decisions, which are those of an entry about other calls."""
+    if entry.details.get("args_restored") is True:
+        sentence = _RESTORED_SEVERAL
+    elif entry.details.get("decision") == DecisionKind.EDIT:
+        sentence = _CHANGED_SEVERAL
+    else:
+        sentence = _WITHDREW_SEVERAL if _is_withdrawal(entry) else _DECIDED_SEVERAL
+    return _fill_first_complete_sentence(entry, [str(sentence)], number=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +324,9 @@ def list_kinds_with_word_in_sentence(word: str) -> list[KindOfEntries]:
         (KindOfEntries(AuditKind.SESSION_IMPORTED), _IMPORTED[:1]),
         (KindOfEntries(AuditKind.EXPORTED), [_EXPORTED_LIST]),
         (KindOfEntries(AuditKind.DECIDED, "args_restored"), [_RESTORED]),
-        (KindOfEntries(AuditKind.DECIDED, f'"{DecisionKind.EDIT}"'), [_CHANGED]),
-        (KindOfEntries(AuditKind.DECIDED, f'"{DecisionKind.WITHDRAW}"'), [_WITHDREW]),
+        (KindOfEntries(AuditKind.DECIDED, f'"{DecisionKind.EDIT}"'), [_CHANGED, _CHANGED_SEVERAL, _RESTORED_SEVERAL]),
+        (KindOfEntries(AuditKind.DECIDED, f'"{DecisionKind.WITHDRAW}"'), [_WITHDREW, _WITHDREW_SEVERAL]),
+        (KindOfEntries(AuditKind.DECIDED), [_DECIDED_SEVERAL]),
     ]
     labels = [KindOfEntries(kind) for kind in other_kinds if word in str(translate_label(kind)).casefold()]
     return labels + [

@@ -230,7 +230,7 @@ def _add_entry_to_last_row_if_same_decision(rows: list[_OpenRow], entry: AuditEn
     if not _is_intact_decision(entry):
         return False
     continued = rows.pop() if rows and _has_only_session_ready_entry(rows[-1], entry) else None
-    if rows and _is_same_decision(rows[-1].entries[-1], entry):
+    if rows and _is_same_decision(rows[-1].entries[-1], entry) and not _has_decision_about_same_call(rows[-1], entry):
         if (
             len(rows[-1].entries) == 1
             and len(rows) > 1
@@ -283,6 +283,16 @@ def _is_same_decision(newer: AuditEntry | UnreadableRecord, entry: AuditEntry) -
     )
 
 
+def _has_decision_about_same_call(row: _OpenRow, entry: AuditEntry) -> bool:
+    """Return whether a row has a decision about the call of an entry: it counts each decision as another call."""
+    call = _get_names_of_call(entry)
+    return any(_is_intact_decision(other) and _get_names_of_call(other) == call for other in row.entries)
+
+
+def _get_names_of_call(entry: AuditEntry) -> tuple[Any, ...]:
+    return entry.session_pk, *(entry.details.get(name) for name in ("call_id", "step", "attempt"))
+
+
 def _classify_routine_entry(entry: AuditEntry | UnreadableRecord) -> Routine | None:
     """Find as what an entry may be left out; None for an entry that is always shown."""
     if isinstance(entry, UnreadableRecord) or not entry.intact:
@@ -304,8 +314,11 @@ def _get_fold_key_of_runs(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ..
 
 
 def _get_fold_key(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ...]:
-    """Return what entries of one row have in common; entries that are not intact have a row of their own."""
-    if isinstance(entry, UnreadableRecord) or not entry.intact:
+    """Return what entries of one row have in common.
+
+    Entries that are not intact have a row of their own, and so do decisions, which share one by other rules.
+    """
+    if isinstance(entry, UnreadableRecord) or not entry.intact or _is_intact_decision(entry):
         return (entry.pk,)
     if entry.kind == AuditKind.SESSION_IMPORTED:
         is_from_file = entry.details.get("format") is not None

@@ -1,7 +1,7 @@
 """Rows of the audit trail page that stand for several entries, and page views and events of runs that it hides."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -91,6 +91,49 @@ def test_decisions_at_different_times_have_rows_of_their_own(reader: Client, mon
     monkeypatch.setattr(folded_entry_pages, "_TIME_BETWEEN_DECISIONS", timedelta(0))
     keys = [pk for number in range(1, 3) for pk in decide(number)]
     assert shown_rows(reader.get("/audit/?runs=1")) == keys[::-1]
+
+
+def move_back(key: int, time: timedelta) -> None:
+    event = AuditEvent.objects.filter(pk=key)
+    event.update(created_at=event.get().created_at - time)
+
+
+def test_same_decision_about_calls_of_one_id_is_no_row_after_hours(reader: Client) -> None:
+    keys = [
+        happened(session=make_session(session_id=f"order-{number}"), call_id="pay", decision="approve").pk
+        for number in range(2)
+    ]
+    move_back(keys[0], timedelta(hours=4))
+    assert shown_rows(reader.get("/audit/")) == keys[::-1]
+
+
+def test_decisions_about_one_call_are_not_counted_as_several_calls(reader: Client) -> None:
+    session = make_session(session_id="order-1")
+    keys = [happened(session=session, call_id="pay", step=1, decision="edit").pk for _ in range(2)]
+    assert shown_rows(reader.get("/audit/")) == keys[::-1]
+    other = happened(session=session, call_id="refund", step=1, decision="edit").pk
+    assert shown_rows(reader.get("/audit/")) == [other, keys[0]]
+
+
+@pytest.mark.parametrize(
+    ("details", "sentence"),
+    [
+        ({"decision": "edit"}, "alice changed the arguments of 2 calls"),
+        ({"decision": "edit", "args_restored": True}, "alice restored the original arguments of 2 calls"),
+    ],
+)
+def test_row_of_changed_arguments_says_what_was_done(reader: Client, details: dict[str, Any], sentence: str) -> None:
+    for number in range(2):
+        happened(session=make_session(session_id=f"order-{number}"), call_id="pay", **details)
+    assert sentence in visible_text(reader.get("/audit/"))
+
+
+def test_row_that_spans_minutes_says_from_when_to_when(reader: Client) -> None:
+    keys = [happened(AuditKind.SIGNED_IN, actor="bob").pk for _ in range(2)]
+    for key, minute in zip(keys, (37, 41), strict=True):
+        AuditEvent.objects.filter(pk=key).update(created_at=datetime(2026, 3, 4, 0, minute, 5, tzinfo=UTC))
+    words = visible_text(reader.get("/audit/"))
+    assert "bob signed in 2 times 00:37:05 to 00:41:05" in words
 
 
 def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
