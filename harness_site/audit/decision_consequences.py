@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext_lazy
 
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_trail_query import AuditEntry
@@ -36,6 +36,16 @@ _OUTCOMES: Final[dict[tuple[str, str], Promise]] = {
     ),
     (DecisionKind.APPROVE_RERUN, CallStatus.SUPERSEDED): gettext_lazy("It ran once more."),
 }
+#: Consequence of a decision that needs the same one of somebody else.
+_WAITED_FOR_ANOTHER_PERSON: Final = gettext_lazy("It still waited: another person had to decide the same.")
+
+
+def list_decisions_with_word_in_consequence(word: str) -> frozenset[str]:
+    """List the decisions of which a consequence may have a word, which is in folded case, in the current language."""
+    if word in str(_WAITED_FOR_ANOTHER_PERSON).casefold():
+        return frozenset(_CONSEQUENCES)
+    sentences = [*_CONSEQUENCES.items(), *((kind, sentence) for (kind, _status), sentence in _OUTCOMES.items())]
+    return frozenset(kind for kind, sentence in sentences if word in str(sentence).casefold())
 
 
 def describe_consequence_of_decision(entry: AuditEntry, call: AuditedCall | None) -> str:
@@ -48,7 +58,7 @@ def describe_consequence_of_decision(entry: AuditEntry, call: AuditedCall | None
     if entry.kind != AuditKind.DECIDED or not isinstance(kind, str) or call is None or call.is_question:
         return ""
     if call.own is not None and not call.own.final and kind not in {DecisionKind.EDIT, DecisionKind.PROBE_UNKNOWN}:
-        return gettext("It still waited: another person had to decide the same.")
+        return str(_WAITED_FOR_ANOTHER_PERSON)
     if kind == call.last_final_decision and (outcome := _OUTCOMES.get((kind, call.status))) is not None:
         return str(outcome)
     return str(_CONSEQUENCES.get(kind, ""))

@@ -38,8 +38,17 @@ from harness_site.audit.audit_trail_query import (
     parse_event_details,
     query_filtered_events,
 )
-from harness_site.audit.calls_of_audit_entries import TIME_UNTIL_ENTRY, load_calls_of_unfolded_entries
-from harness_site.audit.event_sentences import build_entry_sentence, list_kinds_with_word_in_sentence
+from harness_site.audit.calls_of_audit_entries import TIME_UNTIL_ENTRY, AuditedCall, load_calls_of_unfolded_entries
+from harness_site.audit.decision_consequences import (
+    describe_consequence_of_decision,
+    list_decisions_with_word_in_consequence,
+)
+from harness_site.audit.event_sentences import (
+    build_entry_sentence,
+    build_sentence_about_several_decisions,
+    format_decision_label,
+    list_kinds_with_word_in_sentence,
+)
 from harness_site.audit.folded_entry_pages import EntryRow, Routine
 from harness_site.audit.format_event_details_and_actors import (
     list_beginnings_of_actors_with_word,
@@ -61,6 +70,8 @@ _MAX_COMPARED: Final = 2_000
 MOST_WORDS: Final = 8
 #: A phrase in quotation marks, or a word.
 _TERM: Final = re.compile(r"(?<!\S)[\"“„]([^\"“”„]*[^\"“”„\s][^\"“”„]*)[\"“”](?!\S)|(\S+)")
+#: The number of an entry, as a page or an export writes it.
+_ENTRY_NUMBER: Final = re.compile(r"#?([1-9]\d{0,2}(?:[.,]\d{3}){1,5}|[1-9]\d{0,17})", re.ASCII)
 #: Punctuation beside a word, which a sentence may have between a text of its own and a name.
 _PUNCTUATION: Final = ".,:;()!?…\"'“”„‘’‚"
 #: Largest size in bytes of arguments that the database searches. Calls with larger ones are compared afterwards.
@@ -136,9 +147,12 @@ class WordSearch:
             compared_count += len(batch)
             if compared_count >= _MAX_COMPARED:
                 self.before, self.reached_at = batch[-1].pk, batch[-1].created_at
-                return
-        if not window.is_last:
-            self.before, self.reached_at = window.oldest, window.reached_at
+                break
+        else:
+            if not window.is_last:
+                self.before, self.reached_at = window.oldest, window.reached_at
+        if self.before is not None and before is None:
+            yield from self._iterate_entries_of_wanted_numbers(self.before)
 
     def iterate_all_entries(self) -> Iterator[AuditEntry]:
         """Iterate over all matching entries of the trail, newest first, for an export."""
@@ -150,6 +164,17 @@ class WordSearch:
             if window.is_last:
                 return
             before = window.oldest
+
+    def _iterate_entries_of_wanted_numbers(self, before: int) -> Iterator[AuditEntry]:
+        """Iterate over the matching entries below the key `before` whose number is one of the words.
+
+        An index finds them, so that a reader who knows a number does not have to go on from page to page.
+        """
+        numbers = [number for term in split_words(self.wanted.words) if (number := _parse_entry_number(term))]
+        numbered = AuditEvent.objects.filter(workspace=self.workspace_pk, number__in=numbers, pk__lt=before)
+        for pk, at in numbered.order_by("-pk").values_list("pk", "created_at") if numbers else ():
+            for batch in self._iterate_batches(_Window(pk + 1, pk, at, is_last=True), 2):
+                yield from self._build_found_entries(batch)
 
     def _build_found_entries(self, batch: Sequence[AuditEvent]) -> list[AuditEntry]:
         with translation.override(self.language):
@@ -223,7 +248,7 @@ def _build_condition_of_words(workspace_pk: int, terms: Sequence[str], window: _
 
 def _build_condition_of_word(workspace_pk: int, word: str, window: _Window) -> Q:
     """Select the entries that may have a word: in their actor, details, session or sentence, in the reason of their
-    decision, or in the note of their invitation or hand-over."""
+    decision, or in the note of their invitation or hand-over; or that have it as their number."""
     reasons = Decision.objects.filter(_contains("reason", word), session=OuterRef("session"))
     if window.reached_at is not None:
         reasons = reasons.filter(created_at__gt=window.reached_at - _DISORDER)
@@ -240,18 +265,22 @@ def _build_condition_of_word(workspace_pk: int, word: str, window: _Window) -> Q
         | (Q(kind=AuditKind.DECIDED) & Q(Exists(reasons)))
         | (Q(kind__in=sorted(INVITATION_KINDS)) & about_invitation)
         | (Q(kind__in=sorted(_COMMENT_KINDS)) & Q(session__in=commented))
+        | Q(number=_parse_entry_number(word) or -1)
         | _build_condition_of_word_in_sentence(word)
         | _build_condition_of_word_in_call(word, calls)
     )
 
 
 def _build_condition_of_word_in_sentence(word: str) -> Q:
-    """Select the entries whose sentence may have a word in the language of the reader besides names."""
+    """Select the entries whose sentence, or that about its consequence, may have a word in the language of the reader
+    besides names."""
     found = Q(pk__in=())
     for entries in list_kinds_with_word_in_sentence(word):
         found |= (
             Q(kind=entries.kind, details__contains=entries.in_details) if entries.in_details else Q(kind=entries.kind)
         )
+    for decision in sorted(list_decisions_with_word_in_consequence(word)):
+        found |= Q(kind=AuditKind.DECIDED, details__contains=f'"{decision}"')
     for value in sorted(list_values_with_word_in_label(word)):
         found |= Q(details__contains=value)
     for beginning in sorted(list_beginnings_of_actors_with_word(word)):
@@ -298,6 +327,17 @@ def _list_stored_forms(word: str) -> set[str]:
     return forms
 
 
+def _parse_entry_number(word: str) -> int | None:
+    """Parse a word that is the number of an entry, such as `#1,203`."""
+    found = _ENTRY_NUMBER.fullmatch(word.rstrip(_PUNCTUATION))
+    return None if found is None else int(re.sub(r"\D", "", found[1]))
+
+
+def _leave_out_number(terms: Sequence[str], number: int | None) -> list[str]:
+    """Return the terms without those that are the number of an entry."""
+    return [term for term in terms if number is None or _parse_entry_number(term) != number]
+
+
 def _escape_as_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
@@ -322,22 +362,34 @@ def _find_visible_entries(workspace_pk: int, events: list[AuditEvent], terms: Se
         for event in events
     }
     # Masking takes time and only removes text; sentences are masked when they are built.
-    without_sentence = {pk for pk in entries if _has_all_terms(texts[pk], terms)}
+    terms_of_entries = {pk: _leave_out_number(terms, entry.number) for pk, entry in entries.items()}
+    without_sentence = {pk for pk in entries if _has_all_terms(texts[pk], terms_of_entries[pk])}
     rows = [EntryRow((entry,)) for pk, entry in entries.items() if pk not in without_sentence]
     calls = load_calls_of_unfolded_entries(workspace_pk, rows)
     invitations = load_invitations_of_entries(workspace_pk, rows)
     secrets = load_known_secrets_of_sessions({entry.session_pk for entry in entries.values() if entry.session_pk})
     found = []
     for pk, entry in entries.items():
+        terms = terms_of_entries[pk]
         with use_masking_rules_with_extra_values(secrets.get(entry.session_pk or 0, ())):
             candidates = [text for text in texts[pk] if any(_has_term(_normalize_spaces(text), term) for term in terms)]
             visible = [mask_and_reveal_hidden(text) for text in candidates]
             if not _has_all_terms(visible, terms):
-                sentence = build_entry_sentence(entry, calls.get(pk), invitations.get(pk))
-                visible.append(unescape(strip_tags(sentence)))
+                visible += _iterate_sentences(entry, calls.get(pk), invitations.get(pk))
         if _has_all_terms(visible, terms):
             found.append(entry)
     return found
+
+
+def _iterate_sentences(entry: AuditEntry, call: AuditedCall | None, invitation: Invitation | None) -> Iterator[str]:
+    """Yield the masked sentence of an entry with its consequence; of a decision also its label, and what the sentence
+    of a row says that it shares with decisions about other calls."""
+    sentence = unescape(strip_tags(build_entry_sentence(entry, call, invitation)))
+    consequence = describe_consequence_of_decision(entry, call)
+    yield f"{sentence}. {consequence}" if consequence else sentence
+    if label := format_decision_label(entry):
+        yield label
+        yield unescape(strip_tags(build_sentence_about_several_decisions(entry, number="")))
 
 
 def _iterate_own_texts(event: AuditEvent) -> Iterator[str]:

@@ -168,6 +168,15 @@ def make_entries_about_order() -> dict[str, int]:
         ("“Bank Statement”", ["changed"]),
         ('"statement bank"', []),
         ('nordisk "withdrew the decision"', ["withdrawn"]),
+        ('"arguments changed"', ["changed"]),
+        ("alice changed the arguments of calls", ["changed"]),
+        ("alice withdrew decisions about calls", ["withdrawn"]),
+        ("alice decided calls", []),
+        ("bob decided calls", ["approved"]),
+        ('"It waited for a decision again."', ["withdrawn"]),
+        ("It was allowed to run.", ["approved"]),
+        ("still waited for an approval", ["changed"]),
+        ("It does not run.", []),
         ("call_before", []),
     ],
 )
@@ -186,6 +195,8 @@ def test_words_of_the_sentence_are_found(reader: Client, words: str, found: list
         ("ÜBERGEBEN", ["handed"]),
         ("1.829,00 geändert", ["changed"]),
         ('"die entscheidung über"', ["withdrawn"]),
+        ('"Argumente geändert"', ["changed"]),
+        ("wartete wieder auf eine Entscheidung", ["withdrawn"]),
         ("withdrew", []),
     ],
 )
@@ -195,6 +206,63 @@ def test_words_of_the_sentence_are_those_of_the_language_of_the_reader(
     keys = make_entries_about_order()
     page = reader.get("/audit/", {"words": words}, headers={"accept-language": "de"}).text
     assert re.findall(r'id="entry-(\d+)"', page) == [str(keys[name]) for name in found]
+
+
+def test_what_became_of_an_approved_call_is_found(reader: Client) -> None:
+    call = make_order()
+    about: dict[str, Any] = {"session": call.session, "call_id": "buy", "step": call.step}
+    make_decision(call=call, kind=DecisionKind.APPROVE, final=True)
+    key = happened(AuditKind.DECIDED, decision="approve", **about)
+    outcomes = {
+        CallStatus.APPROVED: "It was allowed to run and has not run.",
+        CallStatus.COMPLETED: "It ran.",
+        CallStatus.INTERRUPTED: "It began to run, and its outcome is unknown.",
+    }
+    for status, sentence in outcomes.items():
+        ToolCall.objects.update(status=status)
+        assert sentence in visible_text(reader.get("/audit/"))
+        assert {text for text in outcomes.values() if find(reader, f'"{text}"') == [key]} == {sentence}
+
+
+def test_first_of_two_decisions_is_found_by_its_consequence(reader: Client) -> None:
+    call = make_order()
+    make_decision(call=call, kind=DecisionKind.APPROVE, final=False)
+    key = happened(AuditKind.DECIDED, session=call.session, call_id="buy", step=call.step, decision="approve")
+    assert find(reader, '"another person had to decide the same"') == [key]
+
+
+def make_numbered_entries(first: int, count: int) -> list[int]:
+    keys = [happened(member="dave", step=-number) for number in range(count)]
+    for number, key in enumerate(keys, first):
+        AuditEvent.objects.filter(pk=key).update(number=number)
+    return keys
+
+
+@pytest.mark.parametrize("words", ["#1203", "1203", "#1,203", "1,203", "1.203", "“#1203”", "dave #1203"])
+def test_entry_is_found_by_its_number(reader: Client, words: str) -> None:
+    keys = make_numbered_entries(1202, 3)
+    assert find(reader, words) == [keys[1]]
+
+
+@pytest.mark.parametrize("words", ["#120", "#12", "203", "12031", "erin #1203", "#", "1.2.0.3", "#9" + "9" * 60])
+def test_entry_is_not_found_by_a_part_of_its_number(reader: Client, words: str) -> None:
+    make_numbered_entries(1202, 3)
+    assert find(reader, words) == []
+
+
+def test_entry_of_a_number_is_found_below_what_a_page_searches(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_entries_by_words, "SEARCHED_ENTRIES", 10)
+    session = make_session(title="Order #1203")
+    old = make_numbered_entries(1200, 40)
+    titled = happened(AuditKind.COMMENTED, session=session)
+    assert find(reader, "#1203") == [titled, old[3]]
+    assert find(reader, "dave #1203") == [old[3]]
+    assert find(reader, "erin #1203") == []
+    assert find(reader, "#1203", actor="erin") == []
+    page = reader.get("/audit/?words=%231203").text
+    following = re.search(r'rel="next" href="([^"]+)"', page)
+    assert following
+    assert 'id="entry-' not in reader.get(following[1].replace("&amp;", "&")).text
 
 
 def test_words_of_a_sentence_about_arguments_are_found(reader: Client) -> None:
