@@ -20,11 +20,16 @@ _LINKS_LINE: Final = re.compile(r"^Links: (\[\{.*\}\])$", re.MULTILINE)
 
 
 def build_search_view(use: ToolUse) -> ToolView | None:
-    """Show what was searched for, and the lines that were found."""
+    """Show what was searched for, and the lines that were found.
+
+    A search that failed or returned data is only named: arguments and result are shown as they are.
+    """
     query = use.get_first_text_argument_or_empty(*_QUERIES)
     result = use.result or ""
-    if not query or use.is_error or parse_json_container(result) is not None:
+    if not query:
         return None
+    if use.is_error or parse_json_container(result) is not None:
+        return ToolView("", _("Search"), use.mask_line_for_display(query), has_result=False)
     filters = [
         use.mask_line_for_display(use.get_first_text_argument_or_empty(name))
         for name in _FILTERS

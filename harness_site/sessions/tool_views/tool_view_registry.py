@@ -58,6 +58,7 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
         ("read", "read_*", "*_read", "view", "view_*", "open_file", "cat", "notebookread", "str_replace*", "get_file*"),
         file_reads.build_read_view,
     ),
+    (("websearch", "web_search*", "google_*search", "*_web_search"), searches_and_fetches.build_web_search_view),
     (
         (
             *("grep", "glob", "*_grep", "*_glob", "search_*", "*_search", "find", "find_*", "ls", "list_dir*"),
@@ -69,7 +70,6 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
         ("webfetch", "web_fetch", "fetch", "fetch_*", "*_fetch", "browse", "open_url", "read_url*"),
         searches_and_fetches.build_fetch_view,
     ),
-    (("websearch", "web_search*", "google_*search", "*_web_search"), searches_and_fetches.build_web_search_view),
     (("todowrite", "todo_*", "*_todos", "*todo*", "update_plan", "plan_*", "*_plan"), todo_lists.build_todo_list_view),
     (
         ("task", "agent", "subagent*", "*_subagent", "spawn_agent*", "dispatch_agent*", "delegate*"),

@@ -438,6 +438,17 @@ def test_launch_of_a_subagent_that_works_in_the_background_is_not_its_end() -> N
     assert view("Task", args, "Async agent launched, but failed", is_error=True).chip is None
 
 
+@pytest.mark.parametrize(("result", "is_error"), [("SearchError: no answer", True), ('{"pages": []}', False)])
+def test_search_that_failed_or_returned_data_is_named_as_others_and_leaves_its_result_as_it_is(
+    result: str, is_error: bool
+) -> None:
+    shown = view("search_web", {"query": "review 1"}, result, is_error=is_error)
+    assert (shown.label, shown.target) == ("Search", "review 1")
+    assert (shown.has_template, shown.has_result) == (False, False)
+    assert view("web_search", {"query": "review 1"}, result, is_error=is_error).label == "Web search"
+    assert view("web_search", {"query": "review 1"}, "One page").label == "Web search"
+
+
 def test_search_without_a_result_does_not_tell_that_nothing_was_found() -> None:
     asked = view("search_web", {"query": "review 1"})
     assert (asked.note, asked.content) == ("", {"output": "", "is_empty": False})
