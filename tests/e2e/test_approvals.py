@@ -13,6 +13,7 @@ from tests.support import axe
 from tests.support.browser import PageMonitor
 from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
 from tests.support.page_overflow import overflowing_elements
+from tests.support.reloaded_page import expect_to_be_as_reloaded
 from tests.support.site_process import Payer, Site
 
 EXPECTED_PAYMENT = "8841 1230.00 Northwind GmbH"
@@ -123,6 +124,7 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
         expect_heading(page, "Approved: it has run")
         expect(page.get_by_text("Paid 1230.00 EUR to Northwind GmbH.").first).to_be_visible()
         expect(page_actions.completion_notice(page)).to_be_visible()
+        expect_to_be_as_reloaded(page)
     assert payer.payments == [EXPECTED_PAYMENT]
 
 

@@ -6,6 +6,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support.exhaustive_mode import mark_all_but_each
+from tests.support.reloaded_page import expect_to_be_as_reloaded
 from tests.support.site_process import Site
 
 #: Number of refunds in the ledger at the end, by answer. The first refund had happened.
@@ -45,6 +46,8 @@ def test_decision_completes_the_session_with_live_pages(
     expect(page.get_by_role("main").get_by_text("alice").filter(visible=True).first).to_be_visible()
     expect(page_actions.completion_notice(page)).to_be_visible()
     expect_completed_session(session, answer)
+    for live in (page, session):
+        expect_to_be_as_reloaded(live)
     agent.wait()
     assert (agent.refunds, agent.mails) == (EXPECTED_REFUNDS[answer], 1)
 

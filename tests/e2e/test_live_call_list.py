@@ -4,6 +4,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
 from tests.support.log_call import log_call_in_child
+from tests.support.reloaded_page import expect_to_be_as_reloaded
 from tests.support.site_process import Site
 
 
@@ -23,3 +24,4 @@ def test_new_and_changed_calls_are_displayed(site: Site, open_page: OpenPage) ->
     log_call(site, "followed", "call_1", "cherries")
     expect(rows.last).to_contain_text("cherries")
     expect(rows.last).not_to_contain_text("apples")
+    expect_to_be_as_reloaded(page)
