@@ -9,7 +9,8 @@ from playwright.sync_api import Page
 #: its own way: times and durations, what was typed, what only scripts or paper show, and the link to the next call of
 #: the reader's list.
 _TEXTS_NOW_AND_RELOADED: Final = """async () => {
-  const leftOut = "noscript, script, template, [hidden], time, textarea, option, .only-on-paper, .onward, .new-messages";
+  const leftOut =
+    "noscript, script, template, [hidden], time, textarea, option, .only-on-paper, .onward, .new-messages";
   const listTexts = (page) => {
     const walker = page.createTreeWalker(page.getElementById("main"), NodeFilter.SHOW_TEXT), texts = [];
     while (walker.nextNode()) {
