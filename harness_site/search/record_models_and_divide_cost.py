@@ -110,13 +110,22 @@ def divide_cost_by_model_and_undivided_rest(
         if _make_storable_name(model)
         and (amount := get_stated_or_estimated_model_cost(by_model.get(model), estimate.get(model))) is not None
     }
+    costs = count_rounding_for_most_expensive_model(costs, cost)
     rest = cost - sum(costs.values(), Decimal())
-    if costs and 0 < rest < _LEAST_REST:
-        most_expensive = max(costs, key=lambda model: costs[model])
-        costs[most_expensive] += rest
-        rest = Decimal()
     # More than the whole cost is no division of it, apart from rounding.
     return (costs, max(rest, Decimal())) if rest > -Decimal("0.001") else ({}, cost)
+
+
+def count_rounding_for_most_expensive_model(costs: dict[str, Decimal], total: Decimal) -> dict[str, Decimal]:
+    """Return the costs of models in US dollars so that they add up to the total, if only rounding makes a difference.
+
+    It counts for the most expensive model.
+    """
+    rest = total - sum(costs.values(), Decimal())
+    if not costs or not 0 < abs(rest) < _LEAST_REST:
+        return costs
+    most_expensive = max(costs, key=lambda model: costs[model])
+    return {**costs, most_expensive: max(costs[most_expensive] + rest, Decimal())}
 
 
 def read_stated_tokens_by_model_and_rest(total: int, usage: str | None) -> tuple[dict[str, int], int]:

@@ -15,7 +15,10 @@ from checkpoints.formats import parse_json
 from checkpoints.formats.token_counts import MAX_MODELS, TokenCounts, parse_token_counts
 from checkpoints.importers.price_table import PRICED_TOKENS
 from checkpoints.models import Checkpoint
-from harness_site.search.record_models_and_divide_cost import get_stated_or_estimated_model_cost
+from harness_site.search.record_models_and_divide_cost import (
+    count_rounding_for_most_expensive_model,
+    get_stated_or_estimated_model_cost,
+)
 from harness_site.sessions.money_formatting import count_common_decimal_places
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_lookup import parse_cost
@@ -206,7 +209,7 @@ def load_usage_page(
     """Load a page of turns, in two queries. Costs are unknown unless `knows_cost`."""
     versions = Checkpoint.objects.filter(session=session_pk).order_by("-version")
     columns = ("version", "created_at", "usage", "budget_spent_usd")
-    newest = versions.values_list("usage", flat=True).first()
+    newest, spent = versions.values_list("usage", "budget_spent_usd").first() or (None, "")
     page = versions if before is None else versions.filter(version__lt=before)
     rows = list(page.values_list(*columns)[: PAGE + 1])
     turns = tuple(
@@ -227,7 +230,7 @@ def load_usage_page(
         len(turns) - len(listed),
         turns[-1].version if len(rows) > PAGE else None,
         totals,
-        tuple(_list_model_usages(usage, estimate or {})),
+        tuple(_list_model_usages(usage, estimate or {}, parse_cost(spent) if knows_cost else None)),
         usage.get("is_incomplete") is True,
     )
 
@@ -329,7 +332,10 @@ def _parse_usage_or_empty(stored: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) -> list[ModelUsage]:
+def _list_model_usages(
+    usage: Mapping[str, Any], estimate: Mapping[str, Any], spent: Decimal | None
+) -> list[ModelUsage]:
+    """List the models, those with most tokens first; their rounded costs add up to what was `spent` in US dollars."""
     by_model = usage.get("by_model")
     if not isinstance(by_model, dict):
         return []
@@ -338,4 +344,8 @@ def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) ->
         for model, counts in list(by_model.items())[:MAX_MODELS]
         if isinstance(counts, dict)
     ]
+    costs = {row.model: row.cost for row in models if row.cost is not None}
+    if spent is not None and len(costs) == len(by_model):
+        costs = count_rounding_for_most_expensive_model(costs, spent)
+    models = [replace(row, cost=costs.get(row.model)) for row in models]
     return sorted(models, key=lambda row: -(row.tokens.total or 0))

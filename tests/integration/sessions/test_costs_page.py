@@ -1,5 +1,6 @@
 import json
 import re
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -34,6 +35,34 @@ def test_turns_are_listed_where_a_version_states_its_cost(client: Client) -> Non
     assert "Cost$0.00 Tokens4,200 Input– Output–" in page.partition("History")[2]
     assert "By turn" in page
     assert "Usage is not recorded by turn." not in page
+
+
+@pytest.mark.parametrize(
+    ("costs", "shown"),
+    [
+        (("0.0032106", "0.0025217"), ("$0.003210", "$0.002522")),  # rounded, they are a millionth more than the total
+        (("0.0032104", "0.0025214"), ("$0.003211", "$0.002521")),  # and here a millionth less
+    ],
+)
+def test_costs_of_models_add_up_to_the_cost_of_the_session(
+    client: Client, costs: tuple[str, str], shown: tuple[str, str]
+) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.005732")
+    make_messages(session=session, texts=["a"])
+    by_model = {
+        name: {"input_tokens": tokens, "cost_usd": cost}
+        for name, tokens, cost in zip(("large-1", "small-1"), (9, 7), costs, strict=True)
+    }
+    total = str(sum(map(Decimal, costs)))
+    make_checkpoint(
+        session=session,
+        budget_spent_usd=f'"{total}"',
+        usage=json.dumps({"input_tokens": 16, "by_model": by_model}),
+    )
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/"))
+    assert "Cost$0.005732" in page
+    assert f"large-1 9 – 9 {shown[0]} small-1 7 – 7 {shown[1]}" in page.partition("By model")[2]
 
 
 def test_columns_of_unknown_costs_are_left_out(client: Client) -> None:
