@@ -460,10 +460,19 @@ def test_key_records_changed_arguments_and_approves_the_call(start_payer: StartP
     amount = page.get_by_role("textbox", name="amount")
     amount.fill("1,234")
     expect(page.get_by_text("“1,234” can be read as 1234 or as 1.234. Enter one of these.").first).to_be_visible()
-    amount.fill("1234.50")
-    expect(page.locator("#change")).to_contain_text("1234.50 (1,234.50)")
     page_actions.reason_field(page).fill("The invoice says so.")
     both = page.get_by_role("button", name="Record and approve")
+    expect(both).to_be_in_viewport()
+    expect(both).to_be_disabled()
+    expect(both).to_have_accessible_description("Correct the values first.")
+    expect(page.locator(".sign-off").get_by_text("Correct the values first.")).to_be_in_viewport()
+    page_actions.reason_field(page).press("Control+Shift+Enter")  # leads to the value, and sends nothing
+    expect(amount).to_be_focused()
+    expect(page.locator("#announcement")).to_have_text("Correct the values first.")
+    amount.fill("1234.50")
+    expect(page.locator("#change")).to_contain_text("1234.50 (1,234.50)")
+    expect(both).to_be_enabled()
+    expect(both).to_have_accessible_description("Runs once the session continues.")
     expect(both).to_have_attribute("aria-keyshortcuts", "Control+Shift+Enter")
     expect(both.locator("xpath=following-sibling::*[contains(@class, 'keyboard')]")).to_have_text("Ctrl Shift Enter")
     page_actions.reason_field(page).press("Control+Shift+Enter")
@@ -483,7 +492,10 @@ def test_key_says_that_changes_with_a_warning_are_recorded_before_they_are_appro
     amount, both = page.get_by_role("textbox", name="amount"), page.get_by_role("button", name="Record and approve")
     amount.fill("1230.00")
     page_actions.reason_field(page).fill("Only the first tenth is due.")
-    expect(both).to_be_hidden()
+    expect(both).to_be_disabled()
+    expect(both).to_be_in_viewport()
+    expect(both).to_have_accessible_description("Record the warned changes first.")
+    expect(page.locator(".sign-off").get_by_text("Record the warned changes first.")).to_be_in_viewport()
     words = (
         "Nothing was recorded. The new arguments have warnings: record the changes first, then approve the call in a "
         "second step."
@@ -494,14 +506,14 @@ def test_key_says_that_changes_with_a_warning_are_recorded_before_they_are_appro
     expect(note).to_be_in_viewport()
     expect(announcement).to_have_text(words)
     amount.fill("12000.00")
-    expect(both).to_be_visible()
+    expect(both).to_be_enabled()
     expect(note).to_be_hidden()
     amount.fill("1230.00")
-    expect(both).to_be_hidden()
+    expect(both).to_be_disabled()
     expect(note).to_be_hidden()  # until the key is pressed again
-    # Whoever gets at the hidden button is told the same, and nothing is recorded either.
-    page.locator("button[name='then']").evaluate("button => button.click()")
-    expect(page.get_by_role("alert").filter(has_text=words)).to_be_in_viewport()
+    # A click on the button says the same, and nothing is recorded either.
+    both.click(force=True)
+    expect(note).to_be_in_viewport()
     expect(page.get_by_role("heading", level=1, name="May this happen?")).to_be_visible()
     page_actions.record_decision(page, "Edit")
     expect(page.get_by_text("changed the arguments at").last).to_be_visible()
@@ -527,7 +539,7 @@ def test_edit_is_sent_while_its_preview_is_awaited(
     amount.press("Control+Enter")
     expect(page.get_by_role("alert").filter(has_text="Not recorded yet. Check the changes below")).to_be_in_viewport()
     expect(page.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
-    expect(page.get_by_role("button", name="Record and approve")).to_be_hidden()  # a tenth is warned about
+    expect(page.get_by_role("button", name="Record and approve")).to_be_disabled()  # a tenth is warned about
     page_actions.record_decision(page, "Edit")
     expect(page.get_by_text("changed the arguments at").last).to_be_visible()
     page_actions.fill_in_decision(page, "Approve", "The first tenth is right.")

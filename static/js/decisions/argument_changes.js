@@ -3,6 +3,7 @@
 
 import { countChangesInJson, discardChanges } from "./arguments_as_json.js";
 import { countChangedRows, isInChangedRow } from "./argument_rows.js";
+import { markApprovalOfChanges } from "./approval_of_changes.js";
 import "./list_items.js";
 import { announce } from "../announce.js";
 import { gettext, ngettext } from "../translations.js";
@@ -54,6 +55,7 @@ export function markChangedArguments(form) {
   for (const was of form.querySelectorAll("[data-was]")) was.hidden = !changed.some((field) => was.closest(".field").contains(field));
   markUnchangedSums(form, changed);
   showUnrecordedChanges(form);
+  markApprovalOfChanges(form);
 }
 
 /** Return how many values of arguments differ between the form and the call, rows of lists counting once, which only an edit records. */

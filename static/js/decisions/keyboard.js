@@ -1,19 +1,10 @@
 // The keys 1 to 9 choose an answer, Ctrl+Enter records it, Ctrl+Shift+Enter records changed arguments and approves, Tab leads from a call to the texts of its answer, and Escape leaves a field.
 
-import { announce } from "../announce.js";
 import { isBesideUnfoldedText } from "../unfolded_texts.js";
+import { isApprovalBlocked, sayWhatComesBeforeApproval } from "./approval_of_changes.js";
 import { focusNeededField } from "./focus.js";
 import { findForm, onlyForm } from "./forms.js";
 import { hasOtherAnswer } from "./several_calls.js";
-
-/** Say that changes with warnings are recorded before the call is approved, which hides the button for both. */
-function sayWhatComesBeforeApproval(form) {
-  const note = form.querySelector("[data-approve-later]");
-  if (!note || !form.querySelector("#warned-arguments > *")) return;
-  note.hidden = false;
-  if (note.checkVisibility()) announce(note.textContent.trim()); // not with another answer
-  else note.hidden = true;
-}
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
@@ -24,8 +15,9 @@ document.addEventListener("keydown", (event) => {
     if (!event.shiftKey) sent.requestSubmit();
     else {
       const approving = sent.querySelector("button[name='then'][value='approve']");
-      if (approving?.checkVisibility()) approving.click(); // the request has the value of a button that was clicked
-      else sayWhatComesBeforeApproval(sent);
+      if (!approving?.checkVisibility()) return; // with another answer
+      if (isApprovalBlocked(approving)) sayWhatComesBeforeApproval(sent);
+      else approving.click(); // the request has the value of a button that was clicked
     }
     return;
   }
