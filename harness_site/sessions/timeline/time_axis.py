@@ -39,6 +39,8 @@ _SHORT_RATIO = 16.0
 _APART = 92
 _LETTER = 7.0
 _MARGIN = 16
+#: Number of first ticks that may be the first to name the day.
+_MAX_TRIED: Final = 4
 _SECOND: Final = 1_000_000
 _STEPS: Final = (
     *(base * scale for scale in (0.001, 0.01, 0.1) for base in (1, 2, 5)),
@@ -165,38 +167,57 @@ class Axis:
     def build_labels(self) -> tuple[AxisLabel, ...]:
         """Return labels at round times, except on breaks and their labels.
 
-        The first label of a day names it. If the axis is within one day, labels before may have no room for that.
+        The first label of a day names it. If the axis is within one day, a later label names it if more labels have
+        room then: at the edge of the drawing, a label with the day would cover the next one.
         """
-        scaled = [piece for piece in self._pieces if not piece.folded]
-        second = sum(piece.width for piece in scaled) / sum(piece.seconds for piece in scaled)
-        step = next((step for step in _STEPS if step * second >= _APART), _STEPS[-1])
-        breaks = self.breaks
-        labels: list[AxisLabel] = []
-        day = ""
+        step, ticks = self._compute_step_and_ticks()
         zone = timezone.get_current_timezone()
         ends = (convert_to_datetime(moment) for moment in (self._pieces[0].start, self._pieces[-1].end))
         is_one_day = len({convert_to_zone(end, zone).date() for end in ends}) == 1
+        if not is_one_day:
+            return self._place_labels(ticks, step)
+        placed = [self._place_labels(ticks, step, first_named=number) for number in range(min(len(ticks), _MAX_TRIED))]
+        return max(placed, key=len, default=())
+
+    def _compute_step_and_ticks(self) -> tuple[float, list[tuple[datetime, float]]]:
+        """Compute the seconds between labels, and the moments in the reader's time zone that may have one, with x."""
+        scaled = [piece for piece in self._pieces if not piece.folded]
+        second = sum(piece.width for piece in scaled) / sum(piece.seconds for piece in scaled)
+        step = next((step for step in _STEPS if step * second >= _APART), _STEPS[-1])
+        zone = timezone.get_current_timezone()
+        ticks: list[tuple[datetime, float]] = []
         for piece in scaled:
             # Round times in the reader's time zone.
             shift = _get_utc_offset_seconds(piece.start, zone)
             first, last = piece.start / _SECOND + shift, piece.end / _SECOND + shift
             for number in range(ceil(first / step), int(last // step) + 1):
                 moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=number * step)
-                x = self.convert_to_x(convert_to_microseconds(moment) - round(shift * _SECOND))
-                if labels and x - labels[-1].x < _APART - 1:
-                    continue
-                others = [(axis_break.middle, axis_break.text) for axis_break in breaks]
-                others += [(label.text_x, label.text) for label in labels[-1:]]
-                text_x = self._find_free_label_center(x, text := _format_tick_text(moment, step, day), others)
-                if text_x is None and is_one_day:
-                    text_x = self._find_free_label_center(
-                        x, text := _format_tick_text(moment, step, f"{moment:%Y-%m-%d}"), others
-                    )
-                elif text_x is not None:
-                    day = f"{moment:%Y-%m-%d}"
-                if text_x is not None:
-                    labels.append(AxisLabel(x, text, text_x))
-        return tuple(labels)
+                ticks.append((moment, self.convert_to_x(convert_to_microseconds(moment) - round(shift * _SECOND))))
+        return step, ticks
+
+    def _place_labels(
+        self, ticks: Sequence[tuple[datetime, float]], step: float, *, first_named: int | None = None
+    ) -> tuple[AxisLabel, ...]:
+        """Place the labels that have room. On an axis of one day, the tick `first_named` is the first to name it."""
+        of_breaks = [(axis_break.middle, axis_break.text) for axis_break in self.breaks]
+        labels: list[AxisLabel] = []
+        day = ""
+        for number, (moment, x) in enumerate(ticks):
+            if labels and x - labels[-1].x < _APART - 1:
+                continue
+            others = [*of_breaks, *((label.text_x, label.text) for label in labels[-1:])]
+            this_day = f"{moment:%Y-%m-%d}"
+            text = _format_tick_text(moment, step, this_day if number < (first_named or 0) else day)
+            text_x = self._find_free_label_center(x, text, others)
+            if text_x is None and first_named is not None:
+                text = _format_tick_text(moment, step, this_day)
+                text_x = self._find_free_label_center(x, text, others)
+            elif text_x is not None and number >= (first_named or 0):
+                day = this_day
+            if text_x is not None:
+                labels.append(AxisLabel(x, text, text_x))
+        # A day has to be named, also if fewer labels have room then.
+        return tuple(labels) if day or not first_named else ()
 
     def _find_free_label_center(self, x: float, text: str, others: Iterable[tuple[float, str]]) -> float | None:
         """Return the centre of a label for `x` that does not touch the other ones; None if it has no room."""

@@ -60,6 +60,16 @@ def test_day_stands_at_the_first_label_of_a_narrow_axis_with_room_for_it() -> No
     assert [label.text for label in narrow.build_labels()] == ["10:00:05", "4 Mar 10:00:40"]
 
 
+@pytest.mark.parametrize("right", [530, 560])
+def test_day_takes_no_room_from_the_label_after_it(right: int) -> None:
+    drawn = Axis(map(at, range(9)), later(0), later(9.8), left=50, right=right)
+    assert [label.text for label in drawn.build_labels()] == [
+        "10:00:00",
+        "4 Mar 10:00:02",
+        *(f"10:00:0{second}" for second in (4, 6, 8)),
+    ]
+
+
 def test_call_of_seconds_does_not_squeeze_the_milliseconds_beside_it() -> None:
     moments = (0, 0.01, 0.02, 0.04, 9.9)
     drawn = Axis(map(at, moments), BEGIN, later(9.9), left=0, right=1000, busy=[(at(0.04), at(9.9))])
