@@ -97,6 +97,7 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "vote": _("%(person)s decided about %(tool)s"),
     "run": _("Run %(number)s"),
     "exit": _("exit %(code)d"),
+    "unknown_after": _("outcome unknown after %(duration)s"),
     "calls": _("%(number)s calls"),
     "group": _("%(count)s entries (%(counts)s)"),
     "prompted": _("message of a person"),
@@ -155,11 +156,11 @@ class TimelineItem:
     @property
     def has_known_duration(self) -> bool:
         """Return whether it is known how long it took: not for a moment, for a stored result that was given, nor for a
-        call without a result.
+        call without a result or with an unknown outcome, which may have ended before its run.
 
         A running call has taken the time until the last sign of its process; that of a transcript has none after it.
         """
-        if self.is_moment or self.has_one_time or self.kind in {"unanswered", "replay"}:
+        if self.is_moment or self.has_one_time or self.kind in {"unanswered", "replay", "lost"}:
             return False
         return self.seconds > 0 or self.kind in {"ran", "failed"} or self.kind not in CALL_OUTCOMES
 
@@ -316,16 +317,13 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             name = (
                 _put_masked_tool_in_sentence(sentence, entry.tool) if is_wait else mask_and_format_tool_name(entry.tool)
             )
-            outcome = texts.outcomes["waits" if entry.goes_on else entry.kind]
-            if entry.exit_code is not None:
-                outcome = texts.sentences["exit"] % {"code": entry.exit_code}
             return TimelineItem(
                 entry.kind,
                 start,
                 seconds,
                 run,
                 name,
-                outcome,
+                _format_outcome_of_call(entry, seconds, texts),
                 call_pk=entry.call_pk,
                 has_one_time=entry.has_one_time,
             )
@@ -363,6 +361,14 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             return TimelineItem("peer", start, seconds, run, name, outcome, peers=True)
         case Event():
             return _build_event_item(entry, start, run, texts)
+
+
+def _format_outcome_of_call(stretch: Stretch, seconds: float, texts: ItemTexts) -> str:
+    if stretch.exit_code is not None:
+        return texts.sentences["exit"] % {"code": stretch.exit_code}
+    if stretch.kind == "lost":
+        return texts.sentences["unknown_after"] % {"duration": formatting.format_duration(seconds)}
+    return texts.outcomes["waits" if stretch.goes_on else stretch.kind]
 
 
 def _build_item_of_turn_with_contents(

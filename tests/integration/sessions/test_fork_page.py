@@ -435,7 +435,7 @@ def test_wait_of_a_fork_begins_with_the_fork(session: Session, approver: Client)
     assert [stretch.kind for stretch in copied.stretches] == ["lost"]
     assert [(stretch.kind, stretch.start) for stretch in own.stretches] == [("wait", own.start)]
     rows = visible_text(approver.get(f"/sessions/{fork.pk}/timeline/")).partition("As a list")[2]
-    assert "outcome unknown 3.4 s copied from origin" in rows
+    assert "outcome unknown after 3.4 s – copied from origin" in rows
     assert re.search(r"Waits for a person waiting for a person [^–]+ fork", rows)
 
 

@@ -105,7 +105,8 @@ def test_decided_call_tells_what_became_of_it(session: Session, reader: Client) 
     interrupted_at = THEN + timedelta(seconds=20)
     pk = call(session, 10, status=CallStatus.INTERRUPTED, interrupted_at=interrupted_at, settled_at=None)
     row = r'<tr( class="unknown")?><td class="time(?:(?!</tr>).)*chip (\w+)">Tool call</span></td><td>([^<]*)'
-    assert re.findall(row, page(reader, session)) == [(' class="unknown"', "unknown", "outcome unknown")]
+    assert re.findall(row, page(reader, session)) == [(' class="unknown"', "unknown", "outcome unknown after 10 s")]
+    assert "outcome unknown after 10 s – 1" in visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     make_decision(
         call=ToolCall.objects.get(pk=pk), kind=DecisionKind.MARK_FAILED, created_at=THEN + timedelta(seconds=29)
     )
