@@ -247,7 +247,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a finished session gives its result",
-        "checkpoints/resume/build_resume_point.py",
+        "checkpoints/resume/resume_point_of_finished_session.py",
         "        if not session.finished:\n            return None\n",
         "        if True:\n            return None\n",
         f"{TESTS}/sessions/test_finish_session.py::test_finished_session_returns_its_result",
