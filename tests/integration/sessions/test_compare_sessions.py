@@ -119,7 +119,7 @@ def test_fork_is_compared_in_its_newest_version(origin: Session, reader: Client)
 
 
 def test_cost_and_tokens_say_what_a_fork_has_copied(origin: Session, reader: Client) -> None:
-    copied = {"budget_spent_usd": "0.004768", "usage": '{"total_tokens":400}'}
+    copied: dict[str, Any] = {"budget_spent_usd": "0.004768", "usage": '{"total_tokens":400}'}
     make_checkpoint(session=origin, **copied)
     fork = forked(origin, budget_spent_usd="0.004768", total_tokens=400)
     Checkpoint.objects.filter(session=fork).update(**copied)
