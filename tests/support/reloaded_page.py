@@ -32,11 +32,12 @@ _PAUSE_MS: Final = 500
 
 def expect_to_be_as_reloaded(page: Page) -> None:
     """Expect that a page has the texts that it would have if it was loaded again."""
+    differences = ""
     for _ in range(_ATTEMPTS):
         now, reloaded = page.evaluate(_TEXTS_NOW_AND_RELOADED)
-        if now == reloaded:
-            break
+        assert now != [], "There is nothing to compare."
+        differences = "\n".join(unified_diff(now, reloaded, "on the screen", "loaded again", lineterm="", n=0))
+        if not differences:
+            return
         page.wait_for_timeout(_PAUSE_MS)
-    differences = "\n".join(unified_diff(now, reloaded, "on the screen", "loaded again", lineterm="", n=0))
-    assert now != [], "There is nothing to compare."
-    assert not differences, differences
+    raise AssertionError(differences)
