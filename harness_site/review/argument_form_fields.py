@@ -38,7 +38,12 @@ from harness_site.review.lists_edited_as_text_lines import (
     has_lists_of_texts_alone,
     parse_list_lines,
 )
-from harness_site.review.remove_number_separators import is_plain_number_text, remove_number_separators
+from harness_site.review.remove_number_separators import (
+    has_currency,
+    has_three_decimal_places,
+    is_plain_number_text,
+    remove_number_separators,
+)
 from harness_site.review.sums_of_edited_rows import parse_number
 
 #: Maximum number of arguments with fields; more are edited as JSON.
@@ -216,7 +221,7 @@ class ArgumentField:
         if self.kind in _LITERAL_KINDS | {"secret"}:
             return self.typed.replace("\r\n", "\n")
         if self.kind in LIST_KINDS:
-            items = parse_list_lines(self.kind, self.typed, is_whole_expected=self._has_whole_numbers)
+            items = parse_list_lines(self.kind, self.typed, is_point_ambiguous=self._is_point_ambiguous)
             return [_convert_whole_number_to_integer(item) for item in items] if self._has_whole_numbers else items
         try:
             value = parse_json(self._remove_number_separators() if self.kind == "number" else self.typed)
@@ -233,6 +238,11 @@ class ArgumentField:
         is_number = self.kind in {"number", "numbers"}
         return is_number and all(_WHOLE_NUMBER.fullmatch(line) for line in self.stored.split("\n"))
 
+    @property
+    def _is_point_ambiguous(self) -> bool:
+        """Whether a point before three digits may separate thousands: the value has fewer decimal places."""
+        return not has_three_decimal_places(self.stored)
+
     def format_number_as_stored(self, number: Decimal) -> str:
         """Return the text that gives the tool exactly this number, with at least the decimal places that the value has.
 
@@ -245,13 +255,18 @@ class ArgumentField:
         if parse_number(self.stored) is not None:
             decimals = decimals.rstrip("0").ljust(len(self.stored.strip().partition(".")[2]), "0")
         text = f"{whole}.{decimals}" if decimals else whole
-        return text if parse_number(replace(self, typed=text).parse_typed_value()) == number else ""
+        try:
+            value = replace(self, typed=text).parse_typed_value()
+        except InvalidArgumentText:
+            return ""
+        return text if parse_number(value) == number else ""
 
     def _remove_number_separators(self) -> str:
         is_number = self.kind == "number"
         text = self.typed.replace("\r\n", "\n")
-        is_whole_expected = is_number and (self._has_whole_numbers or not self.stored)
-        number = remove_number_separators(text, is_whole_expected=is_whole_expected)
+        if not is_number and self.stored and has_currency(text) and not has_currency(self.stored):
+            return text  # it is no number as the value is one, so it is quoted as it was typed
+        number = remove_number_separators(text, is_point_ambiguous=self._is_point_ambiguous)
         return number.removeprefix("+") if is_number else number
 
     def _describe_error(self, error: ValueError) -> str:

@@ -17,6 +17,7 @@ _GROUPED: Final = re.compile(
     r"(?:(?!(?P=separator))[.,](?P<decimals>\d+))?"
 )
 _DECIMAL_COMMA: Final = re.compile(r"(?P<whole>[+-]?\d+),(?P<decimals>\d+)")
+_THREE_DECIMAL_PLACES: Final = re.compile(r"\d\.\d{3}")
 _CURRENCY_BEFORE: Final = re.compile(r"(?:[A-Z]{3}|[€£$])\s?")
 _CURRENCY_AFTER: Final = re.compile(r"\s?(?:[A-Z]{3}|[€£$])\Z")
 
@@ -26,28 +27,39 @@ def is_plain_number_text(text: str) -> bool:
     return _PLAIN.fullmatch(text.strip()) is not None
 
 
-def remove_number_separators(text: str, *, is_whole_expected: bool = False) -> str:
+def has_currency(text: str) -> bool:
+    """Return whether a text begins or ends with a currency: `€ 40`, `40 EUR`."""
+    number = text.strip()
+    return bool(_CURRENCY_BEFORE.match(number) or _CURRENCY_AFTER.search(number))
+
+
+def has_three_decimal_places(text: str) -> bool:
+    """Return whether a number, or one of several, has three or more decimal places."""
+    return _THREE_DECIMAL_PLACES.search(text) is not None
+
+
+def remove_number_separators(text: str, *, is_point_ambiguous: bool = False) -> str:
     """Return a number without thousands separators and with a decimal point: `1.644,00` becomes `1644.00`.
 
-    A currency before or after it stays. A text that is no number with separators is returned as it is, also one with a
-    single point, which starts the decimal places.
+    A currency before or after it stays. A text that is no number with separators is returned as it is.
 
     Args:
         text: The text.
-        is_whole_expected: Whether a single point before three zeros may separate thousands, as in `1.000` of pieces.
+        is_point_ambiguous: Whether a single point before three digits may separate thousands, as in `1.700`. Otherwise
+            it starts the decimal places.
 
     Raises:
-        InvalidArgumentText: A single comma may separate thousands or start the decimal places, as in `1,644`.
+        InvalidArgumentText: A single comma or point may separate thousands or start the decimal places, as in `1,644`.
     """
     number = text.strip()
     before = _CURRENCY_BEFORE.match(number)
     after = _CURRENCY_AFTER.search(number)
     start, end = before.end() if before else 0, after.start() if after else len(number)
-    plain = _convert_to_plain_number(number[start:end], is_whole_expected)
+    plain = _convert_to_plain_number(number[start:end], is_point_ambiguous)
     return text if plain is None else f"{number[:start]}{plain}{number[end:]}"
 
 
-def _convert_to_plain_number(number: str, is_whole_expected: bool) -> str | None:
+def _convert_to_plain_number(number: str, is_point_ambiguous: bool) -> str | None:
     grouped = _GROUPED.fullmatch(number)
     if grouped is None:
         decimal = _DECIMAL_COMMA.fullmatch(number)
@@ -55,14 +67,20 @@ def _convert_to_plain_number(number: str, is_whole_expected: bool) -> str | None
     separator, decimals = grouped["separator"], grouped["decimals"]
     whole = grouped["whole"].replace(separator, "")
     if decimals is None and number.count(separator) == 1 and separator in ".,":
-        # Of other decimal places, the tool gets a number that is not whole, which the page warns about.
-        becomes_whole_unnoticed = is_whole_expected and number.endswith(".000")
-        if separator == "." and not becomes_whole_unnoticed:
+        if separator == "." and not is_point_ambiguous:
             return None
-        fraction = number.removesuffix(".000") if becomes_whole_unnoticed else number.replace(",", ".")
+        fraction = number.replace(",", ".")
+        if is_point_ambiguous:
+            fraction = _write_without_three_decimal_places(fraction)
         raise InvalidArgumentText(
             _("“{number}” can be read as {whole} or as {fraction}. Enter one of these.").format(
                 number=number, whole=whole, fraction=fraction
             )
         )
     return whole if decimals is None else f"{whole}.{decimals}"
+
+
+def _write_without_three_decimal_places(number: str) -> str:
+    """Write a number with three decimal places so that its point cannot be read as one that separates thousands."""
+    shortened = number.rstrip("0").removesuffix(".")
+    return f"{number}0" if shortened == number else shortened

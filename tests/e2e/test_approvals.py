@@ -459,7 +459,7 @@ def test_key_records_changed_arguments_and_approves_the_call(start_payer: StartP
     page_actions.choose_answer(page, "Edit")
     amount = page.get_by_role("textbox", name="amount")
     amount.fill("1,234")
-    expect(page.get_by_text("“1,234” can be read as 1234 or as 1.234. Enter one of these.").first).to_be_visible()
+    expect(page.get_by_text("“1,234” can be read as 1234 or as 1.2340. Enter one of these.").first).to_be_visible()
     page_actions.reason_field(page).fill("The invoice says so.")
     both = page.get_by_role("button", name="Record and approve")
     expect(both).to_be_in_viewport()

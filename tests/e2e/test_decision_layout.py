@@ -322,7 +322,7 @@ def test_warning_about_a_cell_has_the_width_of_its_table(
     assert boxes[1]["y"] - boxes[0]["y"] < 60  # as long as nothing is said about the fields
     quantities[0].fill("12.5")
     quantities[1].fill("1,234")
-    expect(rows[1].get_by_text("quantity: “1,234” can be read as 1234 or as 1.234.")).to_be_visible()
+    expect(rows[1].get_by_text("quantity: “1,234” can be read as 1234 or as 1.2340.")).to_be_visible()
     quantities[1].fill("20.5")
     warning = rows[0].get_by_text("quantity was a whole number; the new value “12.5” is not one.")
     expect(warning).to_be_visible()

@@ -197,7 +197,7 @@ def test_item_that_is_no_number_is_named_by_its_place(people: dict[str, Client])
     call = awaiting(args=LISTS)
     form = sent(call, people["alice"], ids="12\r\n1,249\r\ntrue")
     preview = visible_text(people["alice"].post(f"{url(call)}change/", form))
-    assert "Item 2: “1,249” can be read as 1249 or as 1.249. Enter one of these." in preview
+    assert "Item 2: “1,249” can be read as 1249 or as 1.2490. Enter one of these." in preview
     form = sent(call, people["alice"], ids="12\r\n1.000")
     preview = visible_text(people["alice"].post(f"{url(call)}change/", form))
     assert "Item 2: “1.000” can be read as 1000 or as 1. Enter one of these." in preview
@@ -217,8 +217,8 @@ def test_list_whose_items_would_not_stay_equal_as_lines_is_edited_as_json(items:
     [
         ("order", "seventeen", "Enter a number."),
         ("order", "true", "Enter a number."),
-        ("rate", "31,877", "“31,877” can be read as 31877 or as 31.877. Enter one of these."),
-        ("amount", "1,644", "“1,644” can be read as 1644 or as 1.644. Enter one of these."),
+        ("rate", "31,877", "“31,877” can be read as 31877 or as 31.8770. Enter one of these."),
+        ("amount", "1,644", "“1,644” can be read as 1644 or as 1.6440. Enter one of these."),
         ("order", "31,87,7", "Enter the whole number without separators, such as 12000."),
         ("rate", "1.24,9,5", "Enter the number without thousands separators and with a decimal point, such as 1200.5."),
         ("lines", "[1,", "This is not JSON: it ends too early, at line 1, column 4."),
@@ -255,7 +255,13 @@ def test_number_with_separators_is_listed_as_the_tool_gets_it(people: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("typed", "readings"), [("1,300", "1300 or as 1.300"), ("-1,300", "-1300 or as -1.300"), ("1.000", "1000 or as 1")]
+    ("typed", "readings"),
+    [
+        ("1,300", "1300 or as 1.3"),
+        ("-1,300", "-1300 or as -1.3"),
+        ("1.000", "1000 or as 1"),
+        ("1.234", "1234 or as 1.2340"),
+    ],
 )
 def test_separator_before_three_digits_of_a_whole_number_is_ambiguous(
     people: dict[str, Client], typed: str, readings: str
@@ -268,6 +274,34 @@ def test_separator_before_three_digits_of_a_whole_number_is_ambiguous(
     assert Decision.objects.count() == 0
     assert record(people["alice"], call, {**form, "argument-0": "1300"}) == {"quantity": 1300, "sku": "LED-E14-4W"}
     assert ".0" not in call.args
+
+
+@pytest.mark.parametrize("stored", ["1829.00", 1829.5, "1829.00 EUR"])
+def test_point_before_three_digits_of_an_amount_is_ambiguous(people: dict[str, Client], stored: str | float) -> None:
+    call = awaiting(args={"total_amount": stored})
+    form = sent(call, people["alice"], total_amount="1.700")
+    words = "“1.700” can be read as 1700 or as 1.7. Enter one of these."
+    assert words in visible_text(people["alice"].post(f"{url(call)}change/", form))
+    assert people["alice"].post(url(call), form).status_code == 422
+
+
+@pytest.mark.parametrize(("stored", "number"), [("1.852", "1.700"), (1.852, 1.7)])
+def test_point_starts_the_decimal_places_where_the_value_has_three_of_them(
+    people: dict[str, Client], stored: str | float, number: str | float
+) -> None:
+    call = awaiting(args={"rate": stored})
+    form = sent(call, people["alice"], rate="1.700")
+    assert record(people["alice"], call, form) == {"rate": number}
+
+
+def test_number_with_a_currency_that_the_value_does_not_have_is_quoted_as_it_was_typed(
+    people: dict[str, Client],
+) -> None:
+    call = awaiting(args={"unit_price": "2.40"})
+    form = sent(call, people["alice"], unit_price="1,85 €")
+    preview = visible_text(people["alice"].post(f"{url(call)}change/", form))
+    assert "the new value “1,85 €” is not one." in preview
+    assert "1.85" not in preview
 
 
 def test_amount_in_another_form_than_before_is_listed_as_it_is(people: dict[str, Client]) -> None:
@@ -389,23 +423,23 @@ def test_mask_that_stands_for_no_value_is_an_error_of_its_field(
 
 def test_value_that_lost_its_kind_is_named_at_its_field_and_beside_the_button(people: dict[str, Client]) -> None:
     call = awaiting(args={"amount": "40.00", "order": 31877, "to": "emma@example.org"})
-    form = sent(call, people["alice"], order="31.877", to="emma-at-example")
+    form = sent(call, people["alice"], order="31.87", to="emma-at-example")
     preview = people["alice"].post(f"{url(call)}change/", form)
-    assert "Check these values: order, to order was a whole number; the new value “31.877” is not one." in visible_text(
+    assert "Check these values: order, to order was a whole number; the new value “31.87” is not one." in visible_text(
         preview
     )
     places = re.findall(r'id="(argument-\d)-error"[^>]*>(<p class="note)?', preview.content.decode())
     assert [key for key, note in places if note] == ["argument-1", "argument-2"]
-    assert record(people["alice"], call, form) == {"amount": "40.00", "order": 31.877, "to": "emma-at-example"}
+    assert record(people["alice"], call, form) == {"amount": "40.00", "order": 31.87, "to": "emma-at-example"}
 
 
 def test_warnings_about_a_recorded_change_are_shown_to_everybody(people: dict[str, Client]) -> None:
     call = awaiting(args={"api_key": "k-123456", "order": 31877}, approvals=2)
-    record(people["alice"], call, sent(call, people["alice"], order="31.877"))
+    record(people["alice"], call, sent(call, people["alice"], order="31.87"))
     for reader in ("alice", "bob"):
         response = people[reader].get(url(call))
         page = visible_text(response)
-        warning = "order was a whole number; the new value “31.877” is not one."
+        warning = "order was a whole number; the new value “31.87” is not one."
         assert warning in page
         assert warning in response.content.decode().partition('id="sign-off"')[2]  # beside the button, too
         assert "api_key was" not in page

@@ -103,7 +103,7 @@ def test_nested_values_are_changed_and_rows_removed_and_added(
 @pytest.mark.parametrize(
     ("typed", "key", "readings"),
     [
-        ({"argument-0-1-0": "1,234"}, "argument-0-1-0", "1234 or as 1.234"),
+        ({"argument-0-1-0": "1,234"}, "argument-0-1-0", "1234 or as 1.2340"),
         ({"argument-0-1-0": "1.000"}, "argument-0-1-0", "1000 or as 1"),
         ({**ADDED, "argument-0-3-0": "1.000"}, "argument-0-3-0", "1000 or as 1"),
     ],

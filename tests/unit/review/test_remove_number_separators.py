@@ -1,5 +1,7 @@
 """Numbers as people write them, with thousands separators or a decimal comma."""
 
+import re
+
 import pytest
 
 from harness_site.review.argument_edit_parsing_and_originals import InvalidArgumentText
@@ -40,6 +42,15 @@ def test_other_text_stays_as_it_is(typed: str) -> None:
 def test_comma_before_three_digits_is_ambiguous(typed: str) -> None:
     with pytest.raises(InvalidArgumentText, match=r"can be read as .* or as .*\. Enter one of these\."):
         remove_number_separators(typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "fraction"), [("1.700", "1.7"), ("1.234", "1.2340"), ("-31.870 EUR", "-31.87"), ("2.000", "2")]
+)
+def test_point_before_three_digits_is_ambiguous_where_it_may_separate_thousands(typed: str, fraction: str) -> None:
+    with pytest.raises(InvalidArgumentText, match=rf" or as {re.escape(fraction)}\. Enter one of these\."):
+        remove_number_separators(typed, is_point_ambiguous=True)
+    assert remove_number_separators(fraction, is_point_ambiguous=True) == fraction
 
 
 @pytest.mark.parametrize(
