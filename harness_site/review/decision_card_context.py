@@ -1,10 +1,12 @@
 """Template context of the decision card."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from operator import attrgetter
 from typing import Any, Final
+
+from django.db.models import Exists, OuterRef
 
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
@@ -42,7 +44,7 @@ from harness_site.review.call_event_history import (
 from harness_site.review.decision_card_headings import get_card_heading_for_reader
 from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.edited_argument_warnings import list_argument_warnings
-from harness_site.review.models import Comment
+from harness_site.review.models import Claim, Comment
 from harness_site.review.question_choices import (
     find_question_choice_of_decision,
     remove_listed_choices,
@@ -265,8 +267,14 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
             lambda: load_conversation_up_to_call(call, decision.created_at if decision else call.settled_at),
             None,
         ),
-        "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
+        "comments": sorted(_select_comments_with_handover_note(call), key=attrgetter("pk")),
     }
+
+
+def _select_comments_with_handover_note(call: ToolCall) -> Iterable[Comment]:
+    """Select the comments on a call, with which of them is the note of its hand-over, also once it is decided."""
+    handovers = Claim.objects.filter(call=OuterRef("call"), note=OuterRef("text"), handed_by=OuterRef("author"))
+    return Comment.objects.filter(call=call.pk).annotate(is_note_of_handover=Exists(handovers))
 
 
 def _list_events_with_runs_before_start(seen: _CallSeenByReader, events_of_runs: RunEvents) -> list[CallHistoryEvent]:

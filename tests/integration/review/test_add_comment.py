@@ -117,6 +117,18 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     assert "This person cannot decide about the call. Choose somebody else." in visible_text(refused)
 
 
+def test_note_of_a_handover_has_its_label_once_the_call_is_decided(people: dict[str, Client]) -> None:
+    call = lost_call()
+    people["alice"].post(f"{url(call)}hand-over/", {"note": "You know the customer.", "to": "bob"})
+    people["alice"].post(f"{url(call)}comment/", {"text": "It is urgent."})
+    words = "· note of the hand-over You know the customer."
+    assert visible_text(people["bob"].get(url(call))).count(words) == 1
+    decided = {"kind": "mark_failed", "reason": "It is not there.", "revision": call.revision}
+    assert people["bob"].post(url(call), decided).status_code == 302
+    page = visible_text(people["bob"].get(url(call)))
+    assert page.count(words) == page.count("· note of the hand-over") == 1
+
+
 def test_handed_over_call_counts_as_that_of_the_receiver_until_the_handover_ends(people: dict[str, Client]) -> None:
     handed = lost_call()
     lost_call(session_id="order-18", tool="send_mail")
