@@ -532,7 +532,9 @@ def _explain_source_of_risk(risk: str, *, is_usual: bool) -> str:
 
 def _render_usual_amount(unusual: UnusualAmount) -> SafeString:
     """Render what the amounts of the tool are at most, beside one that is far above them."""
-    template = gettext("usually at most %(amount)s") if unusual.are_completed else gettext("others at most %(amount)s")
+    template = (
+        gettext("usually at most %(amount)s") if unusual.are_completed else gettext("otherwise at most %(amount)s")
+    )
     return build_html(
         '<span class="risk high" title="{}">{}{}</span>',
         unusual.explanation,

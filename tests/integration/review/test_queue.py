@@ -421,7 +421,7 @@ def test_amount_of_a_tool_without_completed_calls_is_compared_with_those_that_wa
     unusual = [amount for amount in (*others, waiting) if amount > 100] if highest else []
     for address in ("/review/", f"/review/approvals/?tool={call.tool}&people=1"):
         page = reader.get(address).content.decode()
-        assert page.count(f"others at most {highest}") == len(unusual)
+        assert page.count(f"otherwise at most {highest}") == len(unusual)
         assert page.count('class="risk low"') == len(others) - len(unusual)  # one is approved
         count = {0: "", 1: "1 of these 6 calls has", 2: "2 of these 10 calls have"}[len(unusual)]
         is_counted = "approvals" in address and bool(count)

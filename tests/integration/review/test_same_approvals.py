@@ -318,6 +318,30 @@ def test_unusual_amounts_stand_first_and_are_selected_apart_from_the_others() ->
     assert "Select the 10 usual calls" in single
 
 
+def test_page_says_that_all_calls_that_are_left_have_an_unusual_amount() -> None:
+    alice = make_unusual_payments()
+    ToolCall.objects.exclude(call_id__in=["call-2", "call-9"]).update(status=CallStatus.APPROVED)
+    both = visible_text(alice.get(f"{PAGE}?tool=pay&people=1"))
+    assert "Both calls have an unusual amount for this tool" in both
+    assert "Select both calls" in both
+    assert "of these" not in both
+    session = ToolCall.objects.get(call_id="call-2").session
+    for place, amount in enumerate((170, 10, 10, 10, 10, 10), 12):
+        make_call(
+            session=session,
+            call_id=f"call-{place}",
+            tool="pay",
+            args={"amount": amount, "currency": "EUR"},
+            status=CallStatus.AWAITING_APPROVAL if amount > 10 else CallStatus.APPROVED,
+        )
+    page = visible_text(alice.get(f"{PAGE}?tool=pay&people=1"))
+    assert "All 3 calls have an unusual amount for this tool" in page
+    assert "Select all 3 calls" in page
+    assert "10 usual" not in page
+    assert page.count("otherwise at most 20") == 3
+    assert "others at most" not in page
+
+
 def test_page_without_a_tool_offers_the_tools_and_records_nothing() -> None:
     alice, carol, calls = sign_in("alice"), sign_in("carol", Role.AUDITOR), make_payments(3)
     for place in range(2):
