@@ -1,6 +1,7 @@
 // The websocket reports changed sessions, and parts of the page that listen for them are fetched again. While the
 // connection is lost, they are fetched every few seconds; the page says so until that succeeds.
 
+import { scrollToConnectionProblem } from "./connection_problems.js";
 import { gettext } from "./translations.js";
 
 const ANNOUNCE_INTERVAL = 1000; // milliseconds: events of one name are merged, and the last one is never dropped
@@ -220,12 +221,7 @@ function onResponse({ elt, xhr, successful, requestConfig }) {
     if ([401, OTHER_READER].includes(xhr.status) && button && state.failedForm === button.form) markUnsent(button);
   }
   renderStatus();
-  if (!part && connectionProblem()) showProblemOf(elt.closest("form"));
-}
-
-/** Scroll to what is said about a form that was sent with a key while its button is outside of the window. */
-function showProblemOf(form) {
-  form?.querySelector("[data-connection]:not([hidden])")?.scrollIntoView({ block: "nearest", behavior: "instant" });
+  if (!part && connectionProblem()) scrollToConnectionProblem(elt.closest("form"));
 }
 
 function failureMessage(status, verb) {

@@ -20,11 +20,12 @@ function keepRadioChoice(node) {
 
 window.Idiomorph.defaults.callbacks.beforeNodeAdded = keepRadioChoice;
 window.Idiomorph.defaults.callbacks.beforeNodeMorphed = (element, fresh) => !isExpanded(element, fresh);
-// A button stays disabled while its form is sent.
+// A button stays disabled while its form is sent, and a remark about a typed text stays until a key hides it.
 const DISABLED_WHILE_SENDING = ["disabled", "data-disabled-by-htmx"];
 
 window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
   !(DISABLED_WHILE_SENDING.includes(name) && node.hasAttribute("data-disabled-by-htmx")) &&
+  !(name === "hidden" && node.hasAttribute("data-ignored-text")) &&
   (node.type === "hidden" || !PRESERVED_ATTRIBUTES[node.tagName]?.includes(name));
 
 // A live update or a submitted form may remove an element before its request is answered. The element then cannot inherit

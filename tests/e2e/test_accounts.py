@@ -108,6 +108,10 @@ def test_typed_rejection_survives_the_set_up_of_a_required_second_factor(
     problem = reader.locator("form[data-decide] [data-connection]")
     expect(problem).to_contain_text("requires a second factor now. Your text stays here")
     expect(problem).to_be_in_viewport(ratio=1)
+    reader.evaluate("scrollTo(0, 0)")
+    expect(problem).not_to_be_in_viewport()
+    reader.keyboard.press("Control+Enter")  # the page cannot send the form any more, and says why again
+    expect(problem).to_be_in_viewport(ratio=1)
     problem.get_by_role("link", name="Set up a second factor").click()
     expect(reader.get_by_text("dora requires a second factor of all members")).to_be_visible()
     reader.get_by_role("link", name="Set up an authenticator app").click()

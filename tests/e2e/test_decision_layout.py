@@ -483,9 +483,27 @@ SCROLLED_PARTS = """all => all.filter(e =>
     e.scrollHeight > e.clientHeight + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowY))"""
 
 
-def test_fields_of_an_edit_have_most_of_a_small_window(start_payer: StartPayer, open_page: OpenPage) -> None:
+def record_edit_with_reason(site: Site, page: Page, reason: str) -> None:
+    """Record changed arguments of another payment, so that the reason is offered for the next edit."""
+    payer = site.payer("inv-with-reason", "--with-memo")
+    try:
+        page_actions.open_payment_card(page, payer.session_id)
+        page_actions.choose_answer(page, "Edit")
+        page.locator("[data-argument='amount']").fill("12299.00")
+        expect(page.locator("#change")).to_contain_text("1 change")
+        page_actions.reason_field(page).fill(reason)
+        page_actions.record_decision(page, "Edit")
+        expect(page.locator("#decision-state")).to_contain_text("Your change was recorded")
+    finally:
+        payer.stop()
+
+
+def test_fields_of_an_edit_have_most_of_a_small_window(
+    site: Site, start_payer: StartPayer, open_page: OpenPage
+) -> None:
     page = open_page("alice")
     page.set_viewport_size(ViewportSize(width=1366, height=768))
+    record_edit_with_reason(site, page, "The supplier has sent a corrected invoice, and purchasing agreed with it.")
     page_actions.open_payment_card(page, start_payer("--with-memo").session_id)
     page_actions.choose_answer(page, "Edit")
     for name, text in (("amount", "1.00"), ("currency", ""), ("due", "")):
@@ -494,10 +512,11 @@ def test_fields_of_an_edit_have_most_of_a_small_window(start_payer: StartPayer, 
     expect(page.locator("#change").get_by_text("3 changes", exact=True)).to_be_visible()
     foot, memo = page.locator(".sign-off"), page.get_by_role("textbox", name="memo")
     memo.focus()
+    expect(foot.get_by_role("button", name="The supplier has sent")).to_be_visible()
     box = foot.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= 768
-    assert box["height"] <= 768 / 4  # with the warnings
+    assert box["height"] <= 768 / 4  # with the warnings, and the reason of another edit
     assert foot.locator("*").evaluate_all(SCROLLED_PARTS) == []
     rows = page.locator(".by-field .short").evaluate_all("all => all.map(row => row.offsetHeight)")
     assert len(rows) == 5

@@ -1,5 +1,6 @@
 // The keys 1 to 9 choose an answer, Ctrl+Enter records it, Ctrl+Shift+Enter records changed arguments and approves, Tab leads from a call to the texts of its answer, and Escape leaves a field.
 
+import { scrollToConnectionProblem } from "../connection_problems.js";
 import { isBesideUnfoldedText } from "../unfolded_texts.js";
 import { isApprovalBlocked, sayWhatComesBeforeApproval } from "./approval_of_changes.js";
 import { focusNeededField } from "./focus.js";
@@ -11,7 +12,10 @@ document.addEventListener("keydown", (event) => {
     const sent = event.target.closest?.("main form") ?? (event.target.matches?.("body, summary, [tabindex='-1']") ? onlyForm() : null);
     if (!sent) return;
     event.preventDefault();
-    if (sent.querySelector("button[type='submit']")?.disabled) return; // it is being sent, or cannot be
+    if (sent.querySelector("button[type='submit']")?.disabled) {
+      scrollToConnectionProblem(sent); // it is being sent, or cannot be
+      return;
+    }
     if (!event.shiftKey) sent.requestSubmit();
     else {
       const approving = sent.querySelector("button[name='then'][value='approve']");
