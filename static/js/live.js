@@ -22,7 +22,9 @@ const pendingEvents = new Map();
 const state = { socket: null, connected: false, connecting: true, signedOut: false, otherReader: "", isOtherUser: false, setUp: "", failure: "", failedForm: null, submitter: null };
 const pressState = { down: false, waiting: false };
 const failedParts = new Set(); // ids of the parts whose last fetch failed
-let lastMessageAt = Date.now();
+let lastMessageAt = Date.now(); // of the websocket
+let heardAt = Date.now(); // time of the last message or response of the server, which has sent this page
+let offlineAt = 0; // when the browser was last without a network
 let lastChangeAt = 0; // time of the last reported change
 let lostAt = null; // time of the last failed connection or fetch of a part
 let shownAt = live && new Date(live.dataset.shown);
@@ -51,13 +53,18 @@ function announceEverything() {
 }
 
 function receive(message) {
-  lastMessageAt = Date.now();
+  lastMessageAt = heardAt = Date.now();
   if (!hasFailedParts()) shownAt = new Date();
   if (message.session === null) announceEverything();
   if (message.session !== undefined) lastChangeAt = performance.now();
   if (!message.session) return;
   announce(`live:session-${message.session}`);
   announce("live:any");
+}
+
+/** Return whether the server is out of reach: one on this machine, or in a network that the browser does not know, is not. */
+function isOffline() {
+  return !navigator.onLine && offlineAt > heardAt;
 }
 
 /** Return the message about the connection, with the time of the displayed state; empty if all is well. */
@@ -69,7 +76,7 @@ function statusMessage() {
   }
   if (state.otherReader) return state.otherReader;
   if (state.signedOut) return gettext("You are signed out.");
-  if (!navigator.onLine) return gettext("You are offline — showing the state at %(time)s.", { time });
+  if (isOffline()) return gettext("You are offline — showing the state at %(time)s.", { time });
   if (!state.connected && !state.connecting && !(shownAt > lostAt)) return gettext("Connection lost — showing the state at %(time)s.", { time });
   return hasFailedParts() ? gettext("The server could not update this page — showing the state at %(time)s.", { time }) : "";
 }
@@ -87,7 +94,7 @@ function formatTime(moment) {
 function connectionProblem() {
   if (state.otherReader) return describeOtherReader();
   if (state.signedOut) return gettext("You are signed out. Your text stays here.");
-  if (!navigator.onLine) return gettext("You are offline. Your text stays here; send it when you are back online.");
+  if (isOffline()) return gettext("You are offline. Your text stays here; send it when you are back online.");
   return state.failure;
 }
 
@@ -177,7 +184,7 @@ function keepsInput() {
 function onOpen(event) {
   const again = state.socket !== null && !state.connected;
   Object.assign(state, { socket: event.detail.socketWrapper, connected: true, connecting: false, signedOut: false });
-  lastMessageAt = Date.now();
+  lastMessageAt = heardAt = Date.now();
   shownAt = new Date();
   if (again) announceEverything();
   renderStatus();
@@ -200,6 +207,8 @@ function isOtherUser(xhr) {
 
 function onResponse({ elt, xhr, successful, requestConfig }) {
   const part = elt.matches(LIVE_PARTS);
+  if (xhr.status) heardAt = Date.now();
+  else if (!navigator.onLine) offlineAt = Date.now();
   if (xhr.status === OTHER_READER) Object.assign(state, { otherReader: xhr.responseText, isOtherUser: isOtherUser(xhr), setUp: xhr.getResponseHeader("Harness-Second-Factor") ?? "", signedOut: false });
   if (xhr.status === 401) Object.assign(state, { otherReader: "", signedOut: true });
   if (successful) Object.assign(state, { otherReader: "", signedOut: false });
@@ -311,6 +320,11 @@ function holdForm(event) {
   renderStatus();
 }
 
+function onOffline() {
+  offlineAt = Date.now();
+  renderStatus();
+}
+
 /** Fetch all parts again when the network is back. */
 function onOnline() {
   state.failure = "";
@@ -339,7 +353,7 @@ if (live) {
   window.addEventListener("blur", onRelease); // of the window; an element may lose the focus while it is pressed
   // A menu of the browser may have consumed the release.
   window.addEventListener("pointermove", (event) => event.buttons || onRelease(), true);
-  window.addEventListener("offline", renderStatus);
+  window.addEventListener("offline", onOffline);
   window.addEventListener("online", onOnline);
   document.body.addEventListener("htmx:afterSettle", ({ detail }) => {
     renderStatus();

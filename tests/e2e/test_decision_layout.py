@@ -675,6 +675,20 @@ def test_offline_and_sign_out_are_reported_beside_the_button(
     expect(page_actions.reason_field(page)).to_have_value("Seen in the ledger.")
 
 
+def test_server_that_is_heard_from_without_a_network_is_not_reported_as_out_of_reach(open_page: OpenPage) -> None:
+    """The server can be on the machine of the browser, or in a network that the browser does not know."""
+    page = open_page("alice")
+    page.goto("/review/")
+    offline = page.get_by_text("You are offline — showing the state at")
+    page.evaluate("""() => {
+        Object.defineProperty(navigator, "onLine", { get: () => false });
+        window.dispatchEvent(new Event("offline"));
+    }""")
+    expect(offline).to_be_visible()
+    page.evaluate("htmx.trigger('body', 'live:any')")
+    expect(offline).to_be_hidden()
+
+
 def test_form_closes_when_the_deadline_passes(site: Site, start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer("--decide-within=3600")
     page = open_page("alice")
