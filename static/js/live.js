@@ -13,6 +13,7 @@ const FETCH_TIMEOUT = 20000; // milliseconds, so that a dead connection does not
 const OTHER_READER = 412; // the page was rendered for another user, workspace or role; the text of the response says which
 const HANDLED_STATUSES = [401, 403, 409, OTHER_READER, 422]; // refusals that the page shows itself
 
+const LATE_RESPONSE = 2000; // milliseconds after the network was lost in which a response may come that was on its way before
 const SUBMIT_TIMEOUT = 20000; // milliseconds until a form without a response is reported
 
 const live = document.getElementById("live");
@@ -24,7 +25,7 @@ const pressState = { down: false, waiting: false };
 const failedParts = new Set(); // ids of the parts whose last fetch failed
 let lastMessageAt = Date.now(); // of the websocket
 let heardAt = Date.now(); // time of the last message or response of the server, which has sent this page
-let offlineAt = 0; // when the browser was last without a network
+let offlineAt = -Infinity; // when the browser last lost its network, or a request without one
 let lastChangeAt = 0; // time of the last reported change
 let lostAt = null; // time of the last failed connection or fetch of a part
 let shownAt = live && new Date(live.dataset.shown);
@@ -64,7 +65,7 @@ function receive(message) {
 
 /** Return whether the server is out of reach: one on this machine, or in a network that the browser does not know, is not. */
 function isOffline() {
-  return !navigator.onLine && offlineAt > heardAt;
+  return !navigator.onLine && heardAt < offlineAt + LATE_RESPONSE;
 }
 
 /** Return the message about the connection, with the time of the displayed state; empty if all is well. */

@@ -5,12 +5,12 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
@@ -29,6 +29,18 @@ expect.set_options(timeout=ACTION_TIMEOUT_MS)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests marked `begins_first` first, and their files where processes get whole files in this order."""
     items.sort(key=lambda item: item.get_closest_marker("begins_first") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the last events of the pages to the report of a failed test."""
+    report = yield
+    if call.when == "call" and report.failed and isinstance(item, pytest.Function):
+        for monitor in cast("list[PageMonitor]", item.funcargs.get("page_monitors", [])):
+            report.sections.append(("Last events of the pages", monitor.describe_last_events()))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -254,6 +254,7 @@ def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: Open
     page.get_by_role("link", name="Show all").click()
     end_of_text = page.locator("#m-0").get_by_text("and the very end")
     expect(end_of_text).to_be_visible()
+    page.wait_for_load_state()  # the scripts of a page run after its text is displayed
     expect(page.locator(".tabs [aria-current]")).to_have_text("Transcript 1")
     expect(page.locator(".more-tabs > summary")).to_be_hidden()  # it is for phones
     save_transcript(site, long_text, "And one thing more.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Playwright, Request
 
 #: Timeout of a page action, in milliseconds; only a failing test takes so long.
 ACTION_TIMEOUT_MS = 60_000
@@ -23,6 +23,23 @@ _REPORT_DUPLICATE_IDS = """document.addEventListener("htmx:afterSettle", () => {
   const duplicates = ids.filter((id, index) => ids.indexOf(id) !== index);
   if (duplicates.length) console.error(`duplicate ids: ${duplicates.join(", ")}`);
 });"""
+#: Keeps the last events of a page, which tell why a failed test has not found what should follow an action.
+_RECORD_EVENTS = """(() => {
+  const events = (window.lastEvents = []);
+  const describe = (it) => (it?.tagName ? `${it.tagName}#${it.id}.${it.className}` : "");
+  const kinds = ["pointerdown", "pointerup", "click", "keydown", "change", "submit", "focusin", "DOMContentLoaded",
+    "htmx:beforeRequest", "htmx:afterRequest", "htmx:beforeSwap", "htmx:afterSettle"];
+  for (const kind of kinds) {
+    document.addEventListener(kind, ({ target, detail, clientX, clientY, key }) => {
+      const place = clientX === undefined ? undefined : `${clientX},${clientY}`;
+      const requester = describe(detail?.requestConfig?.elt);
+      const response = [detail?.xhr?.status, detail?.shouldSwap];
+      const parts = [Math.round(performance.now()), kind, describe(target), key ?? place, requester, ...response];
+      events.push(parts.filter((part) => part !== "" && part !== undefined).join(" "));
+      if (events.length > 80) events.shift();
+    }, true);
+  }
+})();"""
 _CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -63,7 +80,9 @@ class PageMonitor:
         self._problems: list[str] = []
         self._expected_patterns: list[re.Pattern[str]] = []
         self._has_aborted_request = False
+        self._context = context
         context.add_init_script(_REPORT_DUPLICATE_IDS)
+        context.add_init_script(_RECORD_EVENTS)
         context.on("console", self._on_console)
         context.on("requestfailed", self._on_request_failed)
         context.on("weberror", lambda error: self._add_problem(f"script error: {error.error}"))
@@ -79,6 +98,17 @@ class PageMonitor:
     def ignore(self, pattern: str) -> None:
         """Ignore problems that match the pattern, because the test causes them."""
         self._expected_patterns.append(re.compile(pattern))
+
+    def describe_last_events(self) -> str:
+        """Return the last events of the open pages, one in a line, each with its milliseconds since the page began."""
+        lines = []
+        for page in self._context.pages:
+            lines.append(page.url)
+            try:
+                lines += page.evaluate("window.lastEvents ?? []")
+            except Error as error:  # the page is being left
+                lines.append(str(error))
+        return "\n".join(lines)
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
