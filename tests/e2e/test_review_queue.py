@@ -279,7 +279,7 @@ def test_outage_is_decided_by_keyboard(
     private_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
     interrupted_calls.interrupt_calls(private_site, 20)  # of which four have no late result
-    page = open_page("alice", private_site)
+    page = open_page("alice", private_site, reduced_motion="no-preference")
     page_monitors[0].ignore(f"{LOST_REQUESTS}|{LOST_WEBSOCKET}")
     page.goto("/review/")
     expect(page.get_by_role("link", name="20 calls of ship_parcel interrupted")).to_be_visible()
@@ -290,6 +290,7 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name=": 20 calls need a decision")).to_be_visible()
     expect(page.get_by_text("16 happened, 0 did not")).to_be_visible()
+    expect(page.locator("html")).to_have_css("scroll-behavior", "auto")  # a moving button would miss a click
     page.wait_for_load_state()  # the scripts of a page run after its text is displayed
     page.keyboard.press("s")
     page.keyboard.type(REASON)

@@ -128,8 +128,11 @@ class PageMonitor:
 
 @contextmanager
 def monitored_context(browser: Browser, address: str, **options: Any) -> Iterator[tuple[BrowserContext, PageMonitor]]:
-    """Open a browser context for pages below `address`, with a monitor. `options` are Playwright's."""
-    context = browser.new_context(base_url=address, **options)
+    """Open a browser context for pages below `address`, with a monitor. `options` are Playwright's.
+
+    The reader prefers reduced motion: an element that still moves would not get a click that follows at once.
+    """
+    context = browser.new_context(base_url=address, **{"reduced_motion": "reduce", **options})
     context.set_default_timeout(ACTION_TIMEOUT_MS)
     try:
         yield context, PageMonitor(context, address)
