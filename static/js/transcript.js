@@ -401,9 +401,9 @@ function isReadInView(message) {
   return box.bottom <= window.innerHeight || box.top <= headHeight() + 16;
 }
 
-/** Return the place of the newest message before an update; null if the reader is not at the end. */
+/** Return the place of the newest message before an update; null if the reader is not at the end, or is opening a message. */
 function followedMessage() {
-  if (!isReaderAtEnd()) return null;
+  if (!isReaderAtEnd() || document.querySelector("#newest .htmx-request")) return null;
   const newest = newestMessages().findLast((message) => message.offsetHeight);
   return { position: newest ? position(newest) : -1, height: newest?.offsetHeight ?? 0 };
 }
@@ -416,7 +416,7 @@ function followNewMessages() {
   const { position: before, height } = place;
   const messages = newestMessages().filter((message) => position(message) >= before && message.offsetHeight);
   const first = messages.find((message) => position(message) > before) ?? messages[0];
-  if (!first) return;
+  if (!first || (position(first) === before && first.offsetHeight <= height)) return; // nothing is new
   const read = position(first) > before ? 0 : height;
   scrollDownTo(() => Math.min(endOfPage(), window.scrollY + first.getBoundingClientRect().top + read - headHeight() - 8));
 }

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
@@ -254,7 +254,6 @@ def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: Open
     page.get_by_role("link", name="Show all").click()
     end_of_text = page.locator("#m-0").get_by_text("and the very end")
     expect(end_of_text).to_be_visible()
-    page.wait_for_load_state()  # the scripts of a page run after its text is displayed
     expect(page.locator(".tabs [aria-current]")).to_have_text("Transcript 1")
     expect(page.locator(".more-tabs > summary")).to_be_hidden()  # it is for phones
     save_transcript(site, long_text, "And one thing more.")
@@ -270,6 +269,35 @@ def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: Open
     save_transcript(site, long_text, "And one thing more.", "The last one.")
     expect(page.get_by_role("link", name="v3", exact=True)).to_be_visible()
     expect(page.get_by_role("radio", name="Compare to version 1")).to_be_checked()
+
+
+def test_message_that_is_expanded_while_an_update_is_fetched_leaves_the_reader_at_its_beginning(
+    open_page: OpenPage, site: Site
+) -> None:
+    save_transcript(site, "many words " * 1600 + "and the very end")
+    page = open_page("carol")
+    page.add_init_script("const draw = requestAnimationFrame; requestAnimationFrame = (f) => setTimeout(draw, 100, f)")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="Tell me more").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    page.wait_for_load_state("networkidle")  # the first update has come
+    held: list[Route] = []
+    page.route(lambda url: "since=" in url or "/messages/" in url, lambda route: held.append(route))
+    with page.expect_request(lambda request: "since=" in request.url):
+        page.evaluate(
+            "htmx.trigger('body', document.getElementById('newest').getAttribute('hx-trigger').split(' ')[0])"
+        )
+    with page.expect_request("**/messages/**"):
+        page.get_by_role("link", name="Show all").click()  # at the end of the page
+    update, message = held
+    responses = [update.fetch(), message.fetch()]
+    settled = page.evaluate_handle("[new Promise(resolve => document.addEventListener('htmx:afterSettle', resolve))]")
+    update.fulfill(response=responses[0])
+    settled.evaluate("([promise]) => promise.then(() => {})")  # from now on, the page may scroll in each frame
+    message.fulfill(response=responses[1])
+    expect(page.locator("#m-0").get_by_text("and the very end")).to_be_visible()
+    page.wait_for_timeout(1500)
+    assert page.evaluate("scrollY") == 0
 
 
 def test_new_messages_are_followed_at_the_end_and_counted_elsewhere(open_page: OpenPage, site: Site) -> None:

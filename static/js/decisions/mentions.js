@@ -34,8 +34,8 @@ document.addEventListener("input", ({ target }) => {
   if (target.matches?.(MENTIONING_TEXTS)) offerNames(target);
 });
 
-// A live update shows all names again.
-document.body.addEventListener("htmx:afterSettle", () => document.querySelectorAll(MENTIONING_TEXTS).forEach(offerNames));
+// A live update shows all names again. They are hidden before the browser draws them.
+document.body.addEventListener("htmx:afterSwap", () => document.querySelectorAll(MENTIONING_TEXTS).forEach(offerNames));
 
 document.addEventListener("click", (event) => {
   const name = event.target.closest?.("[data-mentions] button");
