@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from checkpoints.decisions.vote_eligibility import Electorate, map_decisions_to_votes_of_actors
+from checkpoints.decisions.vote_and_electorate_types import Electorate, map_decisions_to_votes_of_actors
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidInput, NotPermitted
 

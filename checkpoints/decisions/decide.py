@@ -32,7 +32,7 @@ from checkpoints.db.clock import read_database_time
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.decisions.lock_session_for_decision import lock_session_and_get_call
-from checkpoints.decisions.vote_eligibility import Vote
+from checkpoints.decisions.vote_and_electorate_types import Vote
 from checkpoints.enums import (
     APPROVAL_KINDS,
     DECIDING_KINDS,

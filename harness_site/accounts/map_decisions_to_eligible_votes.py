@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from checkpoints.decisions.vote_eligibility import Electorate, Vote
+from checkpoints.decisions.vote_and_electorate_types import Electorate, Vote
 from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Decision, Workspace
 from harness_site.accounts.models import ApiToken, Membership

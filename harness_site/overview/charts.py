@@ -24,7 +24,7 @@ from harness_site.core.formatting import (
 )
 from harness_site.overview.period_totals import SessionTotals, WaitingTimes
 from harness_site.overview.periods import Period
-from harness_site.sessions.money_formatting import format_count, format_money
+from harness_site.sessions.money_and_count_formatting import format_count, format_money
 
 WIDTH: Final = 700
 HEIGHT: Final = 160

@@ -23,7 +23,7 @@ from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.pending_call_counts_by_decider import count_calls_for_reader_and_for_others
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.search.index_status import find_time_up_to_which_sums_count
-from harness_site.sessions.money_formatting import format_count, format_money
+from harness_site.sessions.money_and_count_formatting import format_count, format_money
 from harness_site.sessions.session_list_query_parameters import read_and_decrypt_text_parameter
 
 #: Largest number of agents to choose from.

@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints.db import clock
 from checkpoints.decisions.decide import RULES
-from checkpoints.decisions.vote_eligibility import Vote
+from checkpoints.decisions.vote_and_electorate_types import Vote
 from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason, RunStatus
 from checkpoints.models import Run, ToolCall
 from harness_site.review.decided_rows_and_batches import is_decision_withdrawn

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef
 
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
-from checkpoints.decisions.vote_eligibility import Vote
+from checkpoints.decisions.vote_and_electorate_types import Vote
 from checkpoints.enums import (
     DECIDING_KINDS,
     WITHDRAWABLE_KINDS,

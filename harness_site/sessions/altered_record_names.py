@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from checkpoints.models import Checkpoint, Decision, Message, Run, Session, ToolCall
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.text_shortening import shorten_text
-from harness_site.sessions.money_formatting import format_count
+from harness_site.sessions.money_and_count_formatting import format_count
 
 #: Longest name of a record, in characters.
 _LONGEST: Final = 120

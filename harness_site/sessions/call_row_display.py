@@ -31,7 +31,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,
 )
-from harness_site.sessions import money_formatting, session_formatting
+from harness_site.sessions import money_and_count_formatting, session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_and_call_links import SessionLinks
@@ -250,5 +250,5 @@ def _format_attempt_and_replays(record: CallRecord) -> str:
                 record.replays,
             )
         )
-        parts.append(sentence % {"shown": money_formatting.format_count(record.replays)})
+        parts.append(sentence % {"shown": money_and_count_formatting.format_count(record.replays)})
     return " · ".join(parts)

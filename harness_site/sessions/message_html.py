@@ -22,7 +22,7 @@ from checkpoints.formats.tool_definition_name import get_name_of_tool_definition
 from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
-from harness_site.sessions import money_formatting, program_tags_in_messages, session_formatting
+from harness_site.sessions import money_and_count_formatting, program_tags_in_messages, session_formatting
 from harness_site.sessions.previewed_text_and_json_html import render_foldable_message_text
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
 from harness_site.templatetags.harness_tags import render_button_copying_text_at_url, render_time
@@ -141,8 +141,8 @@ def _render_token_counts(tokens: TokenCounts) -> SafeString:
         (_("to cache %(count)s"), tokens.cache_write),
     )
     if not any(count for _words, count in counts):
-        return build_html("{}", money_formatting.format_count(tokens.total or 0))
-    lines = ((words % {"count": money_formatting.format_count(count)},) for words, count in counts if count)
+        return build_html("{}", money_and_count_formatting.format_count(tokens.total or 0))
+    lines = ((words % {"count": money_and_count_formatting.format_count(count)},) for words, count in counts if count)
     return join_html(" · ", "{}", lines)
 
 

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from harness_site.core.rendering.fast_format_html import join_html
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, strip_markdown_marks
-from harness_site.sessions.money_formatting import format_count
+from harness_site.sessions.money_and_count_formatting import format_count
 from harness_site.sessions.selectors.prompt_outline_and_version_summaries import Prompt
 from harness_site.templatetags.harness_tags import render_time_of_day
 

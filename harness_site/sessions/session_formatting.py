@@ -19,7 +19,7 @@ from harness_site.core.masking.masker import get_masked_text_beginning, mask_sec
 from harness_site.core.rendering.json_tree import dump_json_for_display, quote_ambiguous_text_except_amount
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.text_shortening import cut_text_to_preview, format_byte_size, get_byte_size
-from harness_site.sessions.money_formatting import format_count
+from harness_site.sessions.money_and_count_formatting import format_count
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts

@@ -22,7 +22,7 @@ from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.text_shortening import shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
-from harness_site.sessions.money_formatting import (
+from harness_site.sessions.money_and_count_formatting import (
     format_copied_cost_briefly,
     format_count,
     render_cost_or_tokens,

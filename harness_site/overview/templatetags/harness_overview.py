@@ -20,7 +20,7 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.overview.charts import AxisLabel, Bar, Chart, format_step_of_period
 from harness_site.overview.period_totals import SessionTotals
 from harness_site.overview.periods import Period
-from harness_site.sessions.money_formatting import format_count, render_cost_or_tokens, render_rounded_money
+from harness_site.sessions.money_and_count_formatting import format_count, render_cost_or_tokens, render_rounded_money
 
 register = template.Library()
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 
-from checkpoints.decisions.vote_eligibility import Electorate, map_decisions_to_votes_of_actors
+from checkpoints.decisions.vote_and_electorate_types import Electorate, map_decisions_to_votes_of_actors
 from checkpoints.enums import DECIDING_KINDS, DecisionKind
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit

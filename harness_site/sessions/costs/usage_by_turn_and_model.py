@@ -19,7 +19,7 @@ from harness_site.search.record_models_and_divide_cost import (
     count_rounding_for_most_expensive_model,
     get_stated_or_estimated_model_cost,
 )
-from harness_site.sessions.money_formatting import count_common_decimal_places
+from harness_site.sessions.money_and_count_formatting import count_common_decimal_places
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_lookup import parse_cost
 

@@ -41,7 +41,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,
 )
-from harness_site.sessions.selectors import calls_asked_before_fork
+from harness_site.sessions.selectors import calls_of_original_after_fork
 
 PAGE = 30
 #: Maximum number of open calls displayed after the end of a transcript.
@@ -321,7 +321,7 @@ def load_session_call_page(
     may_have_copied_calls: bool = True,
 ) -> CallPage:
     """Load calls of a session, without those that only the original of a fork has made."""
-    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(
+    after_fork = calls_of_original_after_fork.build_condition_of_calls_after_fork(
         session_pk, may_have_copied_calls=may_have_copied_calls
     )
     return _load_call_page(ToolCall.objects.filter(~after_fork, session=session_pk), filters, before, size)
@@ -336,7 +336,7 @@ def load_page_of_calls_copied_after_fork(
     """
     if filters.status:
         return CallPage()
-    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(fork_pk)
+    after_fork = calls_of_original_after_fork.build_condition_of_calls_after_fork(fork_pk)
     return _load_call_page(ToolCall.objects.filter(after_fork, session=fork_pk), filters, before, size)
 
 
@@ -344,7 +344,7 @@ def count_calls_copied_after_fork(fork_pk: int, filters: CallFilter) -> int:
     """Count the calls of all pages of `load_page_of_calls_copied_after_fork`."""
     if filters.status:
         return 0
-    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(fork_pk)
+    after_fork = calls_of_original_after_fork.build_condition_of_calls_after_fork(fork_pk)
     return filters.filter_calls(ToolCall.objects.filter(after_fork, session=fork_pk)).count()
 
 
@@ -506,7 +506,7 @@ def _load_pks_of_calls_asked_before_forks(rows: Iterable[ToolCall]) -> frozenset
         for call in rows
         if call.is_copied and call.status == CallStatus.COMPLETED and call.answered_version is None
     }
-    pks = (calls_asked_before_fork.load_pks_of_calls_asked_before_fork(fork_pk) for fork_pk in sorted(forks))
+    pks = (calls_of_original_after_fork.load_pks_of_calls_asked_before_fork(fork_pk) for fork_pk in sorted(forks))
     return frozenset[int]().union(*pks)
 
 

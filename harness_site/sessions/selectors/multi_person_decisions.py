@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from checkpoints.decisions.decide import RESULT_GIVING_KINDS, list_open_votes
-from checkpoints.decisions.vote_eligibility import Electorate, Vote, map_decisions_to_votes_of_actors
+from checkpoints.decisions.vote_and_electorate_types import Electorate, Vote, map_decisions_to_votes_of_actors
 from checkpoints.enums import DECIDING_KINDS, DecisionKind
 from checkpoints.models import Decision, ToolCall
 

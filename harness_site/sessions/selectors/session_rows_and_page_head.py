@@ -55,7 +55,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 )
 from harness_site.search.copied_tokens_and_cost_of_forks import CopiedAmounts, load_copied_amounts_by_fork
 from harness_site.sessions.selectors import (
-    calls_asked_before_fork,
+    calls_of_original_after_fork,
     fork_list_and_preview,
     requests_from_other_agents,
     session_history,
@@ -205,7 +205,7 @@ class SessionHead:
         """Count the completed calls of a fork that only its original has made, after the forked version."""
         if not self.may_have_copied_calls:
             return 0
-        after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(self.row.pk)
+        after_fork = calls_of_original_after_fork.build_condition_of_calls_after_fork(self.row.pk)
         return ToolCall.objects.filter(after_fork, session=self.row.pk).count()
 
 

@@ -14,7 +14,7 @@ from checkpoints.formats.token_counts import TokenCounts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from harness_site.sessions import plan_steps_and_changes
 from harness_site.sessions.plan_steps_and_changes import StepChange, StepChangeKind
-from harness_site.sessions.selectors import calls_asked_before_fork, message_windows
+from harness_site.sessions.selectors import calls_of_original_after_fork, message_windows
 from harness_site.sessions.selectors.message_windows import SegmentRange, count_shared_messages
 from harness_site.sessions.selectors.version_lookup import (
     Version,
@@ -107,7 +107,7 @@ def _count_calls_by_version_and_tool(
         )
         for version, previous in pairs
     }
-    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(
+    after_fork = calls_of_original_after_fork.build_condition_of_calls_after_fork(
         session_pk, may_have_copied_calls=may_have_copied_calls
     )
     is_after_fork = Case(When(after_fork, then=True), default=False, output_field=BooleanField())

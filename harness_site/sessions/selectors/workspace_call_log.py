@@ -23,7 +23,7 @@ from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.hourly_call_and_decision_sums import COUNTED_INTERRUPTIONS, FINISHED_CALLS
 from harness_site.search.passage_search import FoundCalls
-from harness_site.sessions.selectors import call_records, calls_asked_before_fork
+from harness_site.sessions.selectors import call_records, calls_of_original_after_fork
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
 
 LOOKED_AT = 10_000
@@ -208,7 +208,7 @@ def _filter_calls_by_session_or_workspace_and_times(workspace_pk: int, wanted: C
         return ToolCall.objects.none()
     calls = _select_calls_and_copies_newest_first() if wanted.with_copied else select_calls_newest_first()
     if wanted.with_copied and wanted.calls.status:
-        calls = calls.filter(~calls_asked_before_fork.build_condition_of_calls_after_fork(wanted.session_pk))
+        calls = calls.filter(~calls_of_original_after_fork.build_condition_of_calls_after_fork(wanted.session_pk))
     return _filter_calls_by_times(calls.filter(session=wanted.session_pk), wanted.times)
 
 

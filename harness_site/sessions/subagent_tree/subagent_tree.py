@@ -10,7 +10,7 @@ from typing import Final
 
 from checkpoints.models import Session
 from harness_site.core.unreadable_rows_and_quarantine import filter_out_unreadable_records
-from harness_site.sessions.money_formatting import count_common_decimal_places
+from harness_site.sessions.money_and_count_formatting import count_common_decimal_places
 from harness_site.sessions.selectors import session_rows_and_page_head
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
 

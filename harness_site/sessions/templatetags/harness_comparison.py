@@ -28,7 +28,7 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import RenderedTree
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 from harness_site.core.word_diff import DiffPiece
-from harness_site.sessions import money_formatting, session_formatting
+from harness_site.sessions import money_and_count_formatting, session_formatting
 from harness_site.sessions.compare.bold_and_code_in_differences import ProseKind, ProseRun, split_pieces_at_marks
 from harness_site.sessions.compare.call_pairs import CallPair
 from harness_site.sessions.compare.calls_of_compared_messages import ComparedCalls
@@ -119,7 +119,7 @@ def list_compared_figures(
     """
     a, b = comparison.a, comparison.b
     copied_costs = first.row.copied_cost if a.cost else None, second.row.copied_cost if b.cost else None
-    digits = money_formatting.count_common_decimal_places((a.cost, b.cost, *copied_costs))
+    digits = money_and_count_formatting.count_common_decimal_places((a.cost, b.cost, *copied_costs))
     calls = _format_call_count(comparison.calls)
     return [
         ComparedFigure(
@@ -144,16 +144,16 @@ def list_compared_figures(
                 gettext("Cost"),
                 a.cost,
                 b.cost,
-                lambda amount: money_formatting.format_money(amount, digits),
+                lambda amount: money_and_count_formatting.format_money(amount, digits),
                 two=two,
             ),
-            *(money_formatting.format_money(cost, digits) if cost else "" for cost in copied_costs),
+            *(money_and_count_formatting.format_money(cost, digits) if cost else "" for cost in copied_costs),
             two=two,
         ),
         _say_what_was_copied(
             _build_figure_of_two_amounts(gettext("Tokens"), a.tokens, b.tokens, two=two),
             *(
-                money_formatting.format_count(copied) if version.tokens and copied else ""
+                money_and_count_formatting.format_count(copied) if version.tokens and copied else ""
                 for version, copied in ((a, first.row.copied_tokens), (b, second.row.copied_tokens))
             ),
             two=two,
@@ -183,7 +183,7 @@ def _build_figure_of_two_amounts(
     label: str,
     old: N | None,
     new: N | None,
-    format_amount: Callable[[Any], str] = money_formatting.format_count,
+    format_amount: Callable[[Any], str] = money_and_count_formatting.format_count,
     *,
     two: bool,
 ) -> ComparedFigure:
@@ -204,13 +204,13 @@ def _get_word_for_no_difference(two: bool) -> str:
 
 
 def _format_old_and_new_amount(
-    old: N, new: N, format_amount: Callable[[Any], str] = money_formatting.format_count
+    old: N, new: N, format_amount: Callable[[Any], str] = money_and_count_formatting.format_count
 ) -> str:
     return format_amount(new) if old == new else f"{format_amount(old)} → {format_amount(new)}"
 
 
 def _format_call_count(calls: FirstCallsAndCount) -> str:
-    return f"{money_formatting.format_count(calls.count)}{'+' if calls.uncounted else ''}"
+    return f"{money_and_count_formatting.format_count(calls.count)}{'+' if calls.uncounted else ''}"
 
 
 def _format_messages_change(comparison: Comparison, two: bool) -> str:
@@ -223,7 +223,9 @@ def _format_messages_change(comparison: Comparison, two: bool) -> str:
         if not comparison.rest_a + comparison.rest_b
         else _compute_net_added_and_removed_messages(comparison)
     )
-    changes = [" ".join(money_formatting.format_signed_number(number) for number in (added, -removed) if number)]
+    changes = [
+        " ".join(money_and_count_formatting.format_signed_number(number) for number in (added, -removed) if number)
+    ]
     for number, sentence in (
         (
             comparison.edited_count,
@@ -233,7 +235,7 @@ def _format_messages_change(comparison: Comparison, two: bool) -> str:
         ),
         (comparison.moved_count, ngettext("%(number)s moved", "%(number)s moved", comparison.moved_count)),
     ):
-        changes.append(sentence % {"number": money_formatting.format_count(number)} if number else "")
+        changes.append(sentence % {"number": money_and_count_formatting.format_count(number)} if number else "")
     return ", ".join(filter(None, changes)) or _get_word_for_no_difference(two)
 
 
@@ -487,7 +489,7 @@ def _get_fold_sentence(left_out: int) -> str:
         "%(begin)s … %(count)s unchanged characters … %(end)s",
         left_out,
     )
-    return sentence.replace("%(count)s", money_formatting.format_count(left_out))
+    return sentence.replace("%(count)s", money_and_count_formatting.format_count(left_out))
 
 
 @register.filter

@@ -47,7 +47,7 @@ from harness_site.sessions import (
     call_list_cells_html,
     long_text_pagination,
     message_media_sources,
-    money_formatting,
+    money_and_count_formatting,
     previewed_text_and_json_html,
     session_formatting,
 )
@@ -124,8 +124,8 @@ for _render_cell in (
 register.filter("visible", safe_display_text.mask_and_reveal_hidden)
 register.filter("size", text_shortening.format_byte_size)
 register.filter("safe_link", session_formatting.mask_safe_link_or_return_empty)
-register.filter("count", money_formatting.format_count)
-register.filter("signed", money_formatting.format_signed_number)
+register.filter("count", money_and_count_formatting.format_count)
+register.filter("signed", money_and_count_formatting.format_signed_number)
 register.filter("format_exit_code", session_formatting.format_exit_code)
 register.filter("get_call_record_status_chip", session_formatting.get_call_record_shape_and_label)
 register.filter(session_formatting.explain_imported_call_without_result)
@@ -136,13 +136,13 @@ register.filter("described_side_effects", session_formatting.describe_side_effec
 register.filter("gap", session_formatting.format_time_between_runs)
 register.filter("image_source", message_media_sources.build_image_source)
 register.filter("audio_source", message_media_sources.build_audio_source)
-register.filter("money", money_formatting.format_money)
-register.filter("rounded_money", money_formatting.render_rounded_money)
-register.filter("copied_cost", money_formatting.format_copied_cost)
-register.filter("copied_tokens", money_formatting.format_copied_tokens)
-register.filter("money_delta", money_formatting.format_money_delta)
+register.filter("money", money_and_count_formatting.format_money)
+register.filter("rounded_money", money_and_count_formatting.render_rounded_money)
+register.filter("copied_cost", money_and_count_formatting.format_copied_cost)
+register.filter("copied_tokens", money_and_count_formatting.format_copied_tokens)
+register.filter("money_delta", money_and_count_formatting.format_money_delta)
 register.filter("exact", formatting.format_utc_time)
-register.filter("portion", money_formatting.format_count_with_share)
+register.filter("portion", money_and_count_formatting.format_count_with_share)
 register.filter("json_value", masked_formatting.parse_json_or_text)
 
 
@@ -546,7 +546,7 @@ def describe_altered_rows(row: HistoryItem) -> str:
         "%(record)s and %(count)s other row are not as Harness wrote them.",
         "%(record)s and %(count)s other rows are not as Harness wrote them.",
         others,
-    ) % {"record": record, "count": money_formatting.format_count(others)}
+    ) % {"record": record, "count": money_and_count_formatting.format_count(others)}
 
 
 @register.filter

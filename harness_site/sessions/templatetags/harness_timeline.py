@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.core import formatting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
-from harness_site.sessions import money_formatting
+from harness_site.sessions import money_and_count_formatting
 from harness_site.sessions.timeline import overview_layout, timeline_svg
 from harness_site.sessions.timeline.list_timeline_items import (
     CALL_KINDS,
@@ -139,11 +139,11 @@ def render_running_totals_rows(growth: RunningTotals, urls: TimelineUrls) -> Saf
                 point.version,
                 render_time(point.at, True),
                 cost,
-                money_formatting.format_money(point.cost),
+                money_and_count_formatting.format_money(point.cost),
                 tokens,
-                "–" if point.tokens is None else money_formatting.format_count(point.tokens),
+                "–" if point.tokens is None else money_and_count_formatting.format_count(point.tokens),
                 messages,
-                money_formatting.format_count(point.messages),
+                money_and_count_formatting.format_count(point.messages),
             )
             for point in growth.points
         ),

@@ -7,7 +7,7 @@ from django.template import Context
 
 from checkpoints.formats.parse_message_parts import Part
 from harness_site.sessions import program_tags_in_messages
-from harness_site.sessions.money_formatting import format_count
+from harness_site.sessions.money_and_count_formatting import format_count
 from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts

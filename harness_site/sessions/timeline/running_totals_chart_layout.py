@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from harness_site.core.epoch_microseconds import convert_to_microseconds
-from harness_site.sessions import money_formatting
+from harness_site.sessions import money_and_count_formatting
 from harness_site.sessions.timeline.selectors.running_totals_by_version import RunningTotals, TotalsPoint
 from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
 from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import TOP, Drawing
@@ -38,9 +38,9 @@ Number = Decimal | int
 Point: TypeAlias = tuple[int, TotalsPoint, Number]
 #: Field of a point → heading of its chart, name of the number in a sentence, and its format.
 _SHOWN: Final[dict[str, tuple[str | Promise, str | Promise, Callable[..., str]]]] = {
-    "cost": (_("Cost"), _("cost"), money_formatting.format_money),
-    "tokens": (_("Tokens"), _("tokens"), money_formatting.format_count),
-    "messages": (_("Messages"), _("messages"), money_formatting.format_count),
+    "cost": (_("Cost"), _("cost"), money_and_count_formatting.format_money),
+    "tokens": (_("Tokens"), _("tokens"), money_and_count_formatting.format_count),
+    "messages": (_("Messages"), _("messages"), money_and_count_formatting.format_count),
 }
 
 

@@ -18,7 +18,7 @@ from harness_site.core.shell_commands_in_call_arguments import (
     get_command_without_shell_wrapper_or_empty,
     get_working_directory_or_empty,
 )
-from harness_site.sessions.selectors import calls_asked_before_fork
+from harness_site.sessions.selectors import calls_of_original_after_fork
 from harness_site.sessions.tool_views import (
     file_change_parsing,
     file_edits,
@@ -120,7 +120,7 @@ def load_touched_files(session_pk: int, directory: str, *, may_have_copied_calls
     calls = ToolCall.objects.filter(session=session_pk)
     tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _may_tool_touch_files(name)]
     columns = "pk", "tool", "issued_at", "args", "status", "exit_code", "step", "supersedes"
-    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(
+    after_fork = calls_of_original_after_fork.build_condition_of_calls_after_fork(
         session_pk, may_have_copied_calls=may_have_copied_calls
     )
     is_after_fork = Case(When(after_fork, then=True), default=False, output_field=BooleanField())

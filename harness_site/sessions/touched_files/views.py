@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.number_parameters import parse_number_parameter_or_none
-from harness_site.sessions.money_formatting import format_count
+from harness_site.sessions.money_and_count_formatting import format_count
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,

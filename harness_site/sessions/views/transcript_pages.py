@@ -24,7 +24,7 @@ from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text, long_text_pagination, transcript_content_choices, transcript_search
 from harness_site.sessions.long_text_pagination import TextPage
-from harness_site.sessions.money_formatting import format_count
+from harness_site.sessions.money_and_count_formatting import format_count
 from harness_site.sessions.parse_message_number_or_time import MAX_INPUT_LENGTH
 from harness_site.sessions.selectors import (
     conversation_window,

@@ -20,7 +20,7 @@ from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
 from harness_site.sessions.compare.calls_of_compared_messages import ComparedCalls
 from harness_site.sessions.compare.session_choices import load_session_choices
-from harness_site.sessions.money_formatting import count_common_decimal_places
+from harness_site.sessions.money_and_count_formatting import count_common_decimal_places
 from harness_site.sessions.selectors import (
     prompt_outline_and_version_summaries,
     session_rows_and_page_head,

@@ -18,7 +18,7 @@ from checkpoints.models import Session
 from harness_site.overview.templatetags import harness_overview
 from harness_site.search import recount_session_sums_by_day
 from harness_site.search.models import ModelSums
-from harness_site.sessions.money_formatting import render_rounded_money
+from harness_site.sessions.money_and_count_formatting import render_rounded_money
 from harness_site.sessions.selectors import session_list_pages
 from tests.integration.overview.started_sessions_and_settled_calls import load_totals, make_started_session
 from tests.integration.search.conftest import complete

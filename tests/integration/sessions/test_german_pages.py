@@ -12,7 +12,7 @@ from checkpoints.db import clock
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from harness_site.core.formatting import format_day, format_duration
 from harness_site.core.rendering.text_shortening import format_byte_size
-from harness_site.sessions import money_formatting
+from harness_site.sessions import money_and_count_formatting
 from tests.support.factories import THEN, make_call, make_decision, make_message, make_run, make_session, make_user
 
 pytestmark = pytest.mark.django_db
@@ -26,11 +26,11 @@ GERMAN = {"Accept-Language": "de"}
 def test_numbers_amounts_and_dates_are_localized(language: str, words: list[str]) -> None:
     with translation.override(language):
         assert words == [
-            money_formatting.format_count(1839),
-            money_formatting.format_money(Decimal("0.06")),
-            money_formatting.format_money(Decimal("1234.5")),
-            money_formatting.format_signed_number(1200),
-            money_formatting.format_count_with_share(2, 500),
+            money_and_count_formatting.format_count(1839),
+            money_and_count_formatting.format_money(Decimal("0.06")),
+            money_and_count_formatting.format_money(Decimal("1234.5")),
+            money_and_count_formatting.format_signed_number(1200),
+            money_and_count_formatting.format_count_with_share(2, 500),
             format_duration(3.4),
             format_byte_size(5_200_000),
             format_day(THEN.date()),

@@ -4,7 +4,7 @@ import pytest
 
 from checkpoints.formats.parse_message_parts import ImagePart
 from checkpoints.sessions.display_status import DisplayStatus
-from harness_site.sessions import message_media_sources, money_formatting, session_formatting
+from harness_site.sessions import message_media_sources, money_and_count_formatting, session_formatting
 from harness_site.sessions.message_media_sources import ImageSource
 from harness_site.sessions.templatetags import harness_tools
 
@@ -24,7 +24,7 @@ from harness_site.sessions.templatetags import harness_tools
     ],
 )
 def test_amounts_are_formatted(amount: str, words: str) -> None:
-    assert money_formatting.format_money(Decimal(amount)) == words
+    assert money_and_count_formatting.format_money(Decimal(amount)) == words
 
 
 def test_text_on_one_line_differs_from_the_list_that_it_looks_like() -> None:
@@ -35,12 +35,12 @@ def test_text_on_one_line_differs_from_the_list_that_it_looks_like() -> None:
 
 
 def test_unknown_amount_is_a_dash() -> None:
-    assert money_formatting.format_money(None) == "–"
-    assert money_formatting.format_money_delta(None) == "–"
+    assert money_and_count_formatting.format_money(None) == "–"
+    assert money_and_count_formatting.format_money_delta(None) == "–"
 
 
 def test_amount_differences_have_a_sign() -> None:
-    assert [money_formatting.format_money_delta(Decimal(amount)) for amount in ("0.012", "-0.5", "0")] == [
+    assert [money_and_count_formatting.format_money_delta(Decimal(amount)) for amount in ("0.012", "-0.5", "0")] == [
         "+$0.012",
         "−$0.50",
         "$0.00",
@@ -48,7 +48,7 @@ def test_amount_differences_have_a_sign() -> None:
 
 
 def test_signed_numbers() -> None:
-    assert [money_formatting.format_signed_number(number) for number in (3108, -2, 0)] == [
+    assert [money_and_count_formatting.format_signed_number(number) for number in (3108, -2, 0)] == [
         "+3,108",
         "−2",
         "0",

@@ -37,7 +37,7 @@ from checkpoints.models.segment_and_message import PROMPT_ROLES
 from checkpoints.models.tool_calls_and_results import is_failed_command
 from checkpoints.versions.save_cadence import ENDING_PHASES
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
-from harness_site.sessions.selectors import calls_asked_before_fork
+from harness_site.sessions.selectors import calls_of_original_after_fork
 from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts, build_run_facts
 from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
@@ -187,7 +187,7 @@ def load_timeline_of_newest_runs(session_pk: int, run_events: RunEvents | None =
     lanes = {convert_run_key_to_text(run): build_empty_run_lane(run, run_events) for run in runs[:LANES][::-1]}
     pks = [run.pk for run in runs[:LANES]]
     has_copies = any(lane.copied_from is not None for lane in lanes.values())
-    left_out = calls_asked_before_fork.build_condition_of_calls_after_fork(session_pk) if has_copies else None
+    left_out = calls_of_original_after_fork.build_condition_of_calls_after_fork(session_pk) if has_copies else None
     calls = list(_query_calls_of_runs(session_pk, pks, left_out))
     marks = list(_query_versions_of_runs(session_pk, pks))
     for run, mark in iterate_runs_and_version_marks(reversed(marks[:MARKS])):

@@ -16,7 +16,7 @@ from checkpoints.db import clock
 from checkpoints.enums import HOOK_KINDS, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds, fill_open_range_ends
-from harness_site.sessions.selectors import calls_asked_before_fork, stored_results_given_again
+from harness_site.sessions.selectors import calls_of_original_after_fork, stored_results_given_again
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.stored_results_given_again import LoggedCall
 from harness_site.sessions.timeline.selectors import (
@@ -207,7 +207,9 @@ def load_timeframe(
         _DecisionRow(*row) for row in reversed(list(timeline_queries.query_newest_decisions(session_pk, most=LIMIT)))
     ]
     decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
-    after_fork = calls_asked_before_fork.build_condition_of_calls_after_fork(session_pk) if has_copied_calls else None
+    after_fork = (
+        calls_of_original_after_fork.build_condition_of_calls_after_fork(session_pk) if has_copied_calls else None
+    )
     calls, earlier_calls = _load_call_rows_and_start_if_truncated(
         session_pk, span, group_size, decisions_by_call, after_fork
     )

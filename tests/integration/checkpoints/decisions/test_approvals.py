@@ -10,7 +10,7 @@ import pytest
 from django.db.models import F
 
 from checkpoints import Actor, SyncCheckpointer, ToolRegistry, ToolResult
-from checkpoints.decisions.vote_eligibility import Vote
+from checkpoints.decisions.vote_and_electorate_types import Vote
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (
     AlreadyDecided,

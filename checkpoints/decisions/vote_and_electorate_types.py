@@ -1,4 +1,7 @@
-"""Votes: who counts as a person where several people have to agree. The library knows people by name alone."""
+"""Types of votes, where several people have to agree, and of electorates, which say whose vote a decision is.
+
+The library knows people by name alone.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Calls that a fork has copied without a result in its transcript, although the transcript asks for them.
+"""Calls that a fork has copied although only its original has made them, after the forked version.
 
-The original saved the message with such a call before the forked version, and the result after it. So the call was
-asked in what the fork has copied, unlike the others of `COPIED_CALLS_AFTER_FORK`.
+Of `COPIED_CALLS_AFTER_FORK` these are all but those that the copied transcript asks for: the original saved the message
+with such a call before the forked version, and its result after it.
 """
 
 from __future__ import annotations
