@@ -156,7 +156,8 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     if isinstance(error, ImproperlyConfigured | CheckpointsError):
         return str(error)
     if command == "sendtestemail":
-        from harness_site.send_email import MAIL_ERRORS, describe_connection_error
+        from harness_site.mail_and_connection_error_sentences import describe_connection_error
+        from harness_site.send_email import MAIL_ERRORS
 
         return describe_connection_error(error) if isinstance(error, MAIL_ERRORS) else ""
     if command == "migrate" and _does_error_name_table_of_accounts(error):

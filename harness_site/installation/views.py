@@ -32,14 +32,9 @@ from harness_site.installation.first_steps import (
     list_first_steps,
 )
 from harness_site.installation.installation_checks import Level, run_installation_checks
+from harness_site.mail_and_connection_error_sentences import describe_connection_error, log_mail_error
 from harness_site.notifications.recipients import get_notification_address
-from harness_site.send_email import (
-    MAIL_ERRORS,
-    describe_connection_error,
-    is_mail_configured,
-    log_mail_error,
-    send_email_through_server,
-)
+from harness_site.send_email import MAIL_ERRORS, is_mail_configured, send_email_through_server
 from harness_site.site_address import build_absolute_url
 
 #: Key of the login session with the address of a test message that the mail server has just accepted.

@@ -6,8 +6,8 @@ from typing import Final
 from django.utils.translation import gettext_noop
 
 from harness_site.core.translatable_stored_sentence import StoredSentence
+from harness_site.mail_and_connection_error_sentences import build_connection_error_sentence
 from harness_site.notifications.safe_http import AddressRefused
-from harness_site.send_email import build_connection_error_sentence
 
 _MAX_ERROR_LENGTH: Final = 500
 

@@ -17,8 +17,9 @@ from django.utils.translation import gettext as _
 from checkpoints.enums import AuditKind
 from harness_site.accounts import record_user_audit_events
 from harness_site.compose_email_with_link import compose_link_email
+from harness_site.mail_and_connection_error_sentences import log_mail_error
 from harness_site.notifications.models import Preferences
-from harness_site.send_email import MAIL_ERRORS, log_mail_error, send_email_through_server
+from harness_site.send_email import MAIL_ERRORS, send_email_through_server
 from harness_site.site_address import build_absolute_url
 
 #: Validity of a link.

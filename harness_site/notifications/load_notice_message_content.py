@@ -18,7 +18,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts import load_masking_rules
-from harness_site.core import call_explanation_texts, formatting, masked_formatting
+from harness_site.core import formatting, masked_formatting, risk_effect_and_idempotency_texts, unknown_outcome_reasons
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.hidden_characters import format_on_one_line
 from harness_site.core.masking import mask_argument_secrets_throughout_session, masker
@@ -164,7 +164,7 @@ def _build_headline(
 
 
 def _format_unusual_risk_or_empty(call: ToolCall) -> str:
-    risk = call_explanation_texts.find_unusual_risk(call)
+    risk = risk_effect_and_idempotency_texts.find_unusual_risk(call)
     return str(translate_label(risk)) if risk else ""
 
 
@@ -243,7 +243,7 @@ def _build_notice_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
         _format_unusual_risk_or_empty(call),
     ]
     if interrupted:
-        facts.append(call_explanation_texts.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))
+        facts.append(unknown_outcome_reasons.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))
     return NoticeItem(
         call=call.pk,
         call_id=_mask_and_format_on_one_line(call.call_id),

@@ -31,6 +31,7 @@ from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.masked_json_value_differences import list_value_differences
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.money_amounts_in_call_arguments import find_visible_amount
+from harness_site.core.rendering.safe_display_text import mask_safe_link_or_return_empty
 from harness_site.core.status_and_decision_labels import get_status_shape_and_label
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.review import argument_edit_parsing_and_originals, decision_effect_texts
@@ -69,7 +70,7 @@ from harness_site.sessions.selectors.multi_person_decisions import (
     list_earlier_agreeing_votes_of_others,
     list_overruled_votes,
 )
-from harness_site.sessions.session_formatting import get_session_status_shape_and_label, mask_safe_link_or_return_empty
+from harness_site.sessions.session_and_call_status_chips import get_session_status_shape_and_label
 from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
 from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import (
     ProbeRequest,

@@ -23,6 +23,7 @@ from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.core.masking.masker import mask_json_value, mask_text
+from harness_site.core.rendering.safe_display_text import mask_safe_link_or_return_empty
 from harness_site.review import argument_edit_parsing_and_originals, argument_form_fields
 from harness_site.review.argument_field_paths import RowState
 from harness_site.review.argument_form_fields import ArgumentField
@@ -35,7 +36,6 @@ from harness_site.review.question_choices import (
     list_question_choices,
 )
 from harness_site.review.selectors.mentions_in_comments import list_unknown_mentions
-from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 
 #: Arguments of more fields are edited in a wide column.
 _MANY_FIELDS: Final = 5

@@ -23,10 +23,11 @@ from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import (
-    call_explanation_texts,
     call_sentences,
     masked_formatting,
+    risk_effect_and_idempotency_texts,
     status_and_decision_labels,
+    unknown_outcome_reasons,
 )
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.masker import (
@@ -187,7 +188,7 @@ class PendingRowBuilder:
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         # Labels are translated once for all rows.
         self._get_status_shape_and_label = cache(status_and_decision_labels.get_status_shape_and_label)
-        self._format_interrupt_reason = cache(call_explanation_texts.format_interrupt_reason)
+        self._format_interrupt_reason = cache(unknown_outcome_reasons.format_interrupt_reason)
         self._translate_status = cache(_translate_status)
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
@@ -368,7 +369,7 @@ class PendingRowBuilder:
             return ""
         if not call.is_question and (self._query.get("sort") == "risk" or self._query.get("risk") in Risk.values):
             return call.risk
-        return call_explanation_texts.find_unusual_risk(call) or ""
+        return risk_effect_and_idempotency_texts.find_unusual_risk(call) or ""
 
     def _render_amount_and_risk(
         self, call: ToolCall, amount: str, usual_amount: SafeString, *, is_amount_said: bool
@@ -378,7 +379,7 @@ class PendingRowBuilder:
         facts = build_html('<span class="{}">{}</span>', html_class, amount) if amount else SafeString()
         facts = SafeString(facts + usual_amount)
         risk = self.find_shown_risk(call, has_unusual_amount=bool(usual_amount))
-        is_usual = call_explanation_texts.find_unusual_risk(call) is None
+        is_usual = risk_effect_and_idempotency_texts.find_unusual_risk(call) is None
         return SafeString(facts + self._get_risk_link(risk, is_usual=is_usual)) if risk else facts
 
     def _get_risk_link(self, risk: str, *, is_usual: bool = True) -> SafeString:
@@ -430,7 +431,7 @@ def _format_distinguishing_facts_of_call(
         words.append(format_interrupt_reason(call.reason))
         if call.verifiable:
             words.append(
-                call_explanation_texts.explain_verify_hook_ability(True, hook_could_not_tell=hook_could_not_tell)
+                unknown_outcome_reasons.explain_verify_hook_ability(True, hook_could_not_tell=hook_could_not_tell)
             )
             if hook_could_not_tell:
                 words.append(gettext("The tool can check it again"))

@@ -31,7 +31,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,
 )
-from harness_site.sessions import money_and_count_formatting, session_formatting
+from harness_site.sessions import money_and_count_formatting, session_and_call_status_chips
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_and_call_links import SessionLinks
@@ -183,7 +183,7 @@ def _make_call_line_builder(
     question = conditional_escape(_("Question"))
 
     def build_line(session_pk: int, record: CallRecord) -> CallLine:
-        shape, status = session_formatting.get_call_record_shape_and_label(record)
+        shape, status = session_and_call_status_chips.get_call_record_shape_and_label(record)
         when = (requested if record.has_not_run else logged) % {"issued_at": render_time(record.issued_at)}
         duration = record.duration
         # A shell command stands by itself, as in the transcript: its tool stands below.
@@ -202,7 +202,7 @@ def _make_call_line_builder(
             changed_lines=_format_changed_line_counts(record),
             status_shape=shape,
             status=status,
-            status_reason=session_formatting.explain_origin_of_status(record),
+            status_reason=session_and_call_status_chips.explain_origin_of_status(record),
             error=masked_formatting.mask_and_shorten_output_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
             logged=mark_safe(when if has_times else ""),  # noqa: S308 - escaped above
             due=render_relative_deadline(record.deadline) if record.deadline else "",

@@ -12,7 +12,6 @@ from harness_site.core.masking.masker import mask_json_value
 from harness_site.core.rendering.json_tree import dump_json_for_display, mask_and_dump_json
 from harness_site.security_headers import SANDBOX_POLICY
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.transcript_search import iterate_masked_texts_of_part
 
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": SANDBOX_POLICY}
@@ -41,7 +40,7 @@ def mask_and_format_call_json(card: CallCard) -> str:
     """Format a call with its effective arguments and its result as a JSON object."""
     named = {"call_id": card.call.call_id, "tool": card.call.name, "arguments": _get_effective_arguments(card)}
     content = mask_json_value(named)
-    if parts := get_call_result_parts(card):
+    if parts := card.result_parts:
         content["result"] = "\n".join(text for part in parts for text in iterate_masked_texts_of_part(part))
     return dump_json_for_display(content, indent=2)
 

@@ -22,7 +22,12 @@ from checkpoints.formats.tool_definition_name import get_name_of_tool_definition
 from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
-from harness_site.sessions import money_and_count_formatting, program_tags_in_messages, session_formatting
+from harness_site.sessions import (
+    json_and_text_excerpts,
+    message_role_labels,
+    money_and_count_formatting,
+    program_tags_in_messages,
+)
 from harness_site.sessions.previewed_text_and_json_html import render_foldable_message_text
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
 from harness_site.templatetags.harness_tags import render_button_copying_text_at_url, render_time
@@ -72,11 +77,11 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
     role = "system" if defines_tools or _has_only_stored_results_given_by_hooks(entry) else entry.role
     return build_html(
         _MESSAGE,
-        role_kind=session_formatting.get_role_css_kind(role),
+        role_kind=message_role_labels.get_role_css_kind(role),
         position=entry.position,
         data_whole=SafeString(" data-whole") if variables["whole"] and not is_offline else "",
         focus=_FOCUS if entry.has_message_or_result_at(variables["at"]) else "",
-        role=mask_and_reveal_hidden(session_formatting.format_role_name(role)),
+        role=mask_and_reveal_hidden(message_role_labels.format_role_name(role)),
         time="" if variables["has_no_times"] else _render_time_and_date_if_new(entry.at, entry.previous_at),
         answer_time=""
         if variables["has_no_times"] or entry.answer_time is None
@@ -107,7 +112,7 @@ def _has_only_stored_results_given_by_hooks(entry: MessageEntry) -> bool:
 
 def _is_instruction_to_the_model(entry: MessageEntry) -> bool:
     """Return whether a message is one of the system that begins a transcript, of which a reader knows the rest."""
-    return session_formatting.get_role_css_kind(entry.role) == "system" and entry.position < _FIRST_MESSAGES
+    return message_role_labels.get_role_css_kind(entry.role) == "system" and entry.position < _FIRST_MESSAGES
 
 
 def _render_time_and_date_if_new(moment: datetime, previous: datetime | None) -> SafeString:
@@ -216,7 +221,7 @@ def _render_offered_tools(parts: Sequence[Part | CallCard], variables: Mapping[s
 
 
 def _render_part(part: Part | CallCard, variables: Mapping[str, Any]) -> SafeString:
-    if isinstance(part, TextPart) and (value := session_formatting.parse_json_container(part.text)) is not None:
+    if isinstance(part, TextPart) and (value := json_and_text_excerpts.parse_json_container(part.text)) is not None:
         part = OtherPart(value)
     elif isinstance(part, TextPart) and not program_tags_in_messages.has_program_written_text(part.text):
         return render_foldable_message_text(part.text, variables["more_url"], variables["whole"], variables["brief"])

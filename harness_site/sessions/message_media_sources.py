@@ -9,9 +9,8 @@ from typing import Final
 from django.utils.translation import gettext
 
 from checkpoints.formats.parse_message_parts import AudioPart, ImagePart
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, mask_safe_link_or_return_empty
 from harness_site.core.rendering.text_shortening import format_byte_size, get_byte_size
-from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 
 #: Image types that a page embeds; none of them can contain a script.
 DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp|avif));base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII)

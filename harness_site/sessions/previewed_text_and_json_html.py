@@ -11,7 +11,7 @@ from harness_site.core.call_arguments_html import mask_and_render_call_arguments
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, text_shortening
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.sessions import long_text_pagination, session_formatting
+from harness_site.sessions import json_and_text_excerpts, long_text_pagination
 
 #: Characters of a message and of a result, and lines, shown before the text is folded.
 _MESSAGE_PREVIEW_CHARS = 3_000
@@ -66,7 +66,7 @@ def build_call_arguments_context(args: Any, more_url: str, whole: Extent = False
 
 def build_tool_result_context(content: str, more_url: str, whole: Extent = False) -> dict[str, Any]:
     """Build the variables of the text result of a tool: a JSON object or list as a labelled list, or else as text."""
-    value = session_formatting.parse_json_container(content)
+    value = json_and_text_excerpts.parse_json_container(content)
     if value is not None:
         return _build_tree_context(value, _RESULT, more_url, whole, text=content)
     if page := _build_first_page_if_several(content, whole):

@@ -14,9 +14,9 @@ from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.search.load_search_hits import SearchHit
 from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.message_role_labels import format_role_name
 from harness_site.sessions.money_and_count_formatting import format_count
 from harness_site.sessions.session_and_call_links import SessionLinks
-from harness_site.sessions.session_formatting import format_role_name
 from harness_site.templatetags.harness_tags import render_time
 
 _HIT: Final = (

@@ -27,9 +27,9 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.json_and_text_excerpts import parse_json_container
 from harness_site.sessions.selectors import find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
-from harness_site.sessions.session_formatting import parse_json_container
 
 #: Maximum number of hits counted in each direction.
 LIMIT: Final = 500

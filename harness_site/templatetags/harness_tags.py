@@ -31,10 +31,10 @@ from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
 from harness_site.accounts.second_factor_holders_and_requirements import find_unmet_requirement
 from harness_site.core import (
     call_arguments_html,
-    call_explanation_texts,
     call_sentences,
     formatting,
     masked_formatting,
+    risk_effect_and_idempotency_texts,
     status_and_decision_labels,
 )
 from harness_site.core.cached_urls import (
@@ -418,8 +418,8 @@ def quote_for_url(text: str, safe: str = "/") -> str:
 
 
 @register.filter("same_operation")
-def describe_idempotency_rule(call: call_explanation_texts.KeyedCall) -> str:
-    return call_explanation_texts.describe_idempotency_rule(call.key_policy, call.key_scope)
+def describe_idempotency_rule(call: risk_effect_and_idempotency_texts.KeyedCall) -> str:
+    return risk_effect_and_idempotency_texts.describe_idempotency_rule(call.key_policy, call.key_scope)
 
 
 @register.simple_tag(name="narrowed", takes_context=True)

@@ -33,7 +33,8 @@ from harness_site.accounts.second_factor_holders_and_requirements import (
 )
 from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
-from harness_site.send_email import MAIL_ERRORS, describe_connection_error, is_mail_configured, log_mail_error
+from harness_site.mail_and_connection_error_sentences import describe_connection_error, log_mail_error
+from harness_site.send_email import MAIL_ERRORS, is_mail_configured
 from harness_site.site_address import build_absolute_url
 
 #: Key in the user session of a link that the members page shows once.

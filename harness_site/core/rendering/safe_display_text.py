@@ -1,10 +1,11 @@
-"""Text for display: masked, without invisible or reordering characters, and encodable."""
+"""Text and links for display: masked, without invisible or reordering characters, and encodable."""
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
-from harness_site.core.hidden_characters import replace_hidden_characters_by_names
+from harness_site.core.hidden_characters import has_hidden_characters, replace_hidden_characters_by_names
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 
@@ -34,6 +35,20 @@ def mask_output_and_reveal_hidden(text: str) -> str:
 def reveal_hidden_characters(text: str) -> str:
     """Name hidden characters in a text whose secrets are masked already."""
     return replace_hidden_characters_by_names(text)
+
+
+def mask_safe_link_or_return_empty(address: Any) -> str:
+    """Return the masked address if it is safe to link to, else an empty string.
+
+    Addresses with hidden characters or spaces are refused.
+    """
+    if not isinstance(address, str) or has_hidden_characters(address) or len(address.split()) != 1:
+        return ""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return ""
+    return mask_text(address) if parts.scheme in {"http", "https"} and parts.netloc else ""
 
 
 def strip_markdown_marks(text: str) -> str:

@@ -1,7 +1,9 @@
 """Texts that are shortened or cut to a preview, and sizes in bytes."""
 
 import math
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from django.utils.formats import number_format
 from django.utils.translation import ngettext
@@ -9,6 +11,7 @@ from django.utils.translation import ngettext
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_text
 
 _UNITS = ("KB", "MB", "GB")
+_UUID: Final = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,11 @@ def shorten_text_in_middle(text: str, limit: int) -> str:
         return text
     tail = limit * 3 // 5
     return f"{text[: limit - 1 - tail]}…{text[-tail:]}"
+
+
+def shorten_uuids(session_id: str) -> str:
+    """Shorten each UUID in an id to its first group: `0ccf1a04…/agent-a5bdbc1`."""
+    return _UUID.sub(r"\1…", session_id)
 
 
 def get_byte_size(text: str) -> int:

@@ -16,13 +16,18 @@ from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_url
-from harness_site.core.call_explanation_texts import describe_tool_effect, explain_declared_risk, find_unusual_risk
 from harness_site.core.call_sentences import does_sentence_describe_call, put_tool_in_words
 from harness_site.core.formatting import format_date_with_weekday_and_year
 from harness_site.core.masking.masker import MASK
 from harness_site.core.money_amounts_in_call_arguments import is_amount_in_sentence
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.json_tree import has_clamped_value
+from harness_site.core.rendering.safe_display_text import mask_safe_link_or_return_empty
+from harness_site.core.risk_effect_and_idempotency_texts import (
+    describe_tool_effect,
+    explain_declared_risk,
+    find_unusual_risk,
+)
 from harness_site.review.call_history_lines import list_call_history_lines
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.decided_rows_and_batches import count_equal_decisions
@@ -36,7 +41,7 @@ from harness_site.review.selectors.comment_counts_and_last_authors import Commen
 from harness_site.review.selectors.mentions_in_comments import MENTION, list_unknown_mentions
 from harness_site.review.selectors.pending_call_counts_by_decider import count_calls_for_reader_and_for_others
 from harness_site.review.selectors.pending_calls import BoundedCount
-from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty, parse_json_container
+from harness_site.sessions.json_and_text_excerpts import parse_json_container
 from harness_site.templatetags.harness_tags import render_icon, render_relative_deadline
 
 register = template.Library()

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
-from harness_site.sessions.session_formatting import get_call_record_shape_and_label
+from harness_site.sessions.session_and_call_status_chips import get_call_record_shape_and_label
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from harness_site.core.shell_commands_in_call_arguments import (
     get_command_without_shell_wrapper_or_empty,
 )
 from harness_site.core.word_diff import DiffPiece, StepBudget
-from harness_site.sessions.session_formatting import parse_json_container
+from harness_site.sessions.json_and_text_excerpts import parse_json_container
 
 #: Objects with more fields are compared as text.
 _MAX_FIELDS = 40

@@ -13,7 +13,7 @@ from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter,
 from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
-from harness_site.core.rendering.text_shortening import shorten_text
+from harness_site.core.rendering.text_shortening import shorten_text, shorten_uuids
 from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,
@@ -23,7 +23,6 @@ from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors import session_list_pages, session_rows_and_page_head
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
-from harness_site.sessions.session_formatting import shorten_uuids
 from harness_site.sessions.session_row_display import format_fork_mark
 
 #: Number of sessions that are offered.

@@ -17,7 +17,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import parse_json, parse_json_or_return_text, parse_message_parts, to_canonical_json
 from checkpoints.formats.caller_argument_order import restore_argument_order
 from checkpoints.formats.digests import digest_text
-from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart
+from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart, TextPart
 from checkpoints.formats.token_counts import TokenCounts
 from checkpoints.models import Session
 from checkpoints.models.run import FORK_RUN_NUMBER
@@ -148,6 +148,20 @@ class CallCard:
         is_refused = self.has_stored_result and self.result is not None and self.result.is_error
         attempt = self.newest_attempt
         return attempt.result if is_refused and attempt is not None and not self.has_failed else None
+
+    @property
+    def result_parts(self) -> tuple[Part, ...]:
+        """Return the parts of the result as the model received it, else as the log has it.
+
+        Of a refusal that gave the model a stored result, return only that.
+        """
+        if self.stored_result_behind_refusal is not None:
+            return (TextPart(self.stored_result_behind_refusal),)
+        if self.result is not None:
+            return self.result.parts
+        if self.newest_attempt is None or self.newest_attempt.result is None:
+            return ()
+        return (TextPart(self.newest_attempt.result),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,12 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import RenderedTree
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 from harness_site.core.word_diff import DiffPiece
-from harness_site.sessions import money_and_count_formatting, session_formatting
+from harness_site.sessions import (
+    json_and_text_excerpts,
+    message_role_labels,
+    money_and_count_formatting,
+    session_and_call_status_chips,
+)
 from harness_site.sessions.compare.bold_and_code_in_differences import ProseKind, ProseRun, split_pieces_at_marks
 from harness_site.sessions.compare.call_pairs import CallPair
 from harness_site.sessions.compare.calls_of_compared_messages import ComparedCalls
@@ -84,7 +89,7 @@ class ComparedFigure:
 def list_status_and_duration_figures(first: SessionHead, second: SessionHead) -> list[ComparedFigure]:
     """List what became of two sessions, whichever of their versions are compared."""
     chips = tuple(
-        session_formatting.get_session_status_shape_and_label(
+        session_and_call_status_chips.get_session_status_shape_and_label(
             head.row.display_status,
             head.row.undecided,
             head.row.awaiting,
@@ -282,7 +287,7 @@ def render_role_link_and_time(
     return build_html(
         '<a href="{}">{}</a>{} · {}',
         build_message_url(message, version, reading),
-        safe_display_text.mask_and_reveal_hidden(session_formatting.format_role_name(message.role)),
+        safe_display_text.mask_and_reveal_hidden(message_role_labels.format_role_name(message.role)),
         join_html("", ' · <b class="mono">{}</b>', ((mask_and_format_tool_name(tool),) for tool in tools)),
         render_time(message.at),
     )
@@ -308,7 +313,9 @@ def build_compared_call_context(
     view = tool_view_registry.build_first_fitting_tool_view(
         card if compared_call.is_shown_with_result else CallCard(call, None, None, ())
     )
-    state = session_formatting.get_call_card_shape_and_label(card) if compared_call.is_outcome_known else None
+    state = (
+        session_and_call_status_chips.get_call_card_shape_and_label(card) if compared_call.is_outcome_known else None
+    )
     if view is not None and view.kind == "command" and card.result is not None and state and state[0] == "ok":
         view_with_result = tool_view_registry.build_first_fitting_tool_view(card)
         state = (view_with_result and view_with_result.chip) or state
@@ -329,7 +336,7 @@ def build_compared_call_context(
         "old_state": None if old_call is None else _find_other_state_of_old_call(calls, old_call, state),
         "reason": ""
         if card.newest_attempt is None
-        else session_formatting.explain_imported_call_without_result(card.newest_attempt),
+        else session_and_call_status_chips.explain_imported_call_without_result(card.newest_attempt),
         "result": result,
     }
 
@@ -395,7 +402,7 @@ def mask_and_format_field_value(change: FieldChange, side: str) -> str:
     if len(text) > _LINE_LENGTH and isinstance(value, dict | list):
         text = json_tree.mask_and_dump_json(value, indent=2)
     return safe_display_text.mask_and_reveal_hidden(
-        session_formatting.mask_and_format_text_beginning(text, lines=_INDENTED_LINES)
+        json_and_text_excerpts.mask_and_format_text_beginning(text, lines=_INDENTED_LINES)
     )
 
 
@@ -565,13 +572,13 @@ def build_result_excerpt_context(result: ResultPart, calls: ComparedCalls) -> di
     code = None
     if shell_command_exit_codes.is_shell_command_tool(calls.find_tool_of_result(result)):
         text, code = shell_command_exit_codes.split_output_and_exit_code(text)
-    value = session_formatting.parse_json_container(text) if code is None else None
+    value = json_and_text_excerpts.parse_json_container(text) if code is None else None
     if value is not None:
         return {"tree": json_tree.mask_and_render_json_tree(value, limit=json_tree.PREVIEW)}
     return {
         "tree": None,
         "is_silent_command": code is not None and not text.strip(),
         "text": safe_display_text.mask_and_reveal_hidden(
-            session_formatting.mask_and_format_text_beginning(remove_terminal_sequences(text))
+            json_and_text_excerpts.mask_and_format_text_beginning(remove_terminal_sequences(text))
         ),
     }

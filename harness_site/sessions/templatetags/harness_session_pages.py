@@ -17,15 +17,17 @@ from django.utils.translation import gettext_lazy, ngettext
 from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
+from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters_and_sorting import Sort
 from harness_site.audit import event_sentences, format_event_details_and_actors
 from harness_site.core import (
-    call_explanation_texts,
     formatting,
     masked_formatting,
+    risk_effect_and_idempotency_texts,
     status_and_decision_labels,
+    unknown_outcome_reasons,
 )
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
@@ -45,11 +47,12 @@ from harness_site.core.rendering.terminal_sequence_removal import remove_termina
 from harness_site.core.similar_known_names import NearNames
 from harness_site.sessions import (
     call_list_cells_html,
+    json_and_text_excerpts,
     long_text_pagination,
     message_media_sources,
     money_and_count_formatting,
     previewed_text_and_json_html,
-    session_formatting,
+    session_and_call_status_chips,
 )
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
 from harness_site.sessions.plan_steps_and_changes import PlanStep, StepState
@@ -123,17 +126,13 @@ for _render_cell in (
     register.simple_tag(_render_cell)
 register.filter("visible", safe_display_text.mask_and_reveal_hidden)
 register.filter("size", text_shortening.format_byte_size)
-register.filter("safe_link", session_formatting.mask_safe_link_or_return_empty)
+register.filter("safe_link", safe_display_text.mask_safe_link_or_return_empty)
 register.filter("count", money_and_count_formatting.format_count)
 register.filter("signed", money_and_count_formatting.format_signed_number)
-register.filter("format_exit_code", session_formatting.format_exit_code)
-register.filter("get_call_record_status_chip", session_formatting.get_call_record_shape_and_label)
-register.filter(session_formatting.explain_imported_call_without_result)
-register.simple_tag(session_formatting.get_call_card_shape_and_label)
-register.filter("times", session_formatting.format_number_of_times)
-register.filter("side_effect_names", session_formatting.format_side_effects)
-register.filter("described_side_effects", session_formatting.describe_side_effects)
-register.filter("gap", session_formatting.format_time_between_runs)
+register.filter("format_exit_code", session_and_call_status_chips.format_exit_code)
+register.filter("get_call_record_status_chip", session_and_call_status_chips.get_call_record_shape_and_label)
+register.filter(session_and_call_status_chips.explain_imported_call_without_result)
+register.simple_tag(session_and_call_status_chips.get_call_card_shape_and_label)
 register.filter("image_source", message_media_sources.build_image_source)
 register.filter("audio_source", message_media_sources.build_audio_source)
 register.filter("money", money_and_count_formatting.format_money)
@@ -161,7 +160,7 @@ def build_address_in_browser(context: Context) -> str:
 @register.simple_tag
 def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = None) -> SafeString:
     """Render the status of a session as a chip with colour, shape and label."""
-    shape, words = session_formatting.get_session_status_shape_and_label(
+    shape, words = session_and_call_status_chips.get_session_status_shape_and_label(
         row.display_status,
         row.undecided,
         row.awaiting,
@@ -429,7 +428,7 @@ def count_workflow_steps_by_status(steps: Sequence[StepRow]) -> list[tuple[tuple
 
 def _get_step_shape_and_label(step: StepRow) -> tuple[str, str]:
     if step.newest_attempt is not None:
-        return session_formatting.get_call_record_shape_and_label(step.newest_attempt)
+        return session_and_call_status_chips.get_call_record_shape_and_label(step.newest_attempt)
     if step.elsewhere is not None:
         return status_and_decision_labels.get_status_shape_and_label(step.elsewhere.status)
     return "off", _("Not started")
@@ -439,7 +438,7 @@ def _get_step_shape_and_label(step: StepRow) -> tuple[str, str]:
 def mask_and_format_text_excerpt(content: str) -> str:
     """Format the beginning of a text with the size of the rest, which is one link away."""
     plain = remove_terminal_sequences(content)
-    beginning = safe_display_text.strip_markdown_marks(session_formatting.mask_and_format_text_beginning(plain))
+    beginning = safe_display_text.strip_markdown_marks(json_and_text_excerpts.mask_and_format_text_beginning(plain))
     return safe_display_text.mask_and_reveal_hidden(beginning)
 
 
@@ -489,7 +488,7 @@ def render_origin_of_copied_call(record: CallRecord, head: SessionHead, step_shi
 @register.filter
 def mask_and_format_json_inline(value: Any) -> str:
     """Format a JSON value on one line: `order 17, to ann`."""
-    return mask_and_format_text_excerpt(session_formatting.mask_fields_and_format_value_as_inline_text(value))
+    return mask_and_format_text_excerpt(json_and_text_excerpts.mask_fields_and_format_value_as_inline_text(value))
 
 
 @register.filter
@@ -531,7 +530,7 @@ def describe_interruption(row: HistoryItem) -> str:
     reason, error_type = (str(row.details.get(name) or "") for name in ("reason", "error_type"))
     if row.kind != AuditKind.CALL_INTERRUPTED or not reason:
         return ""
-    return call_explanation_texts.describe_interruption(reason, error_type)
+    return unknown_outcome_reasons.describe_interruption(reason, error_type)
 
 
 @register.filter
@@ -558,10 +557,40 @@ def get_history_item_css_class(row: HistoryItem) -> str:
         kinds = {str(SessionStatus.CANCELLED): "", str(SessionStatus.FAILED): "bad"}
         return kinds.get(str(row.details.get("status")), "ok")
     if row.kind == CALL_ENDED and row.call is not None:
-        return session_formatting.get_call_record_shape_and_label(row.call)[0]
+        return session_and_call_status_chips.get_call_record_shape_and_label(row.call)[0]
     return {
         AuditKind.RUN_LOST: "bad",
         AuditKind.TAKEOVER: "bad",
         AuditKind.CALL_INTERRUPTED: "bad",
         AuditKind.SESSION_QUARANTINED: "bad",
     }.get(AuditKind(row.kind) if row.kind in AuditKind.values else AuditKind.DECIDED, "")
+
+
+@register.filter("side_effect_names")
+def format_side_effects(call: ToolCall) -> str:
+    """Return the labels of the side effects of a call, separated by commas."""
+    return risk_effect_and_idempotency_texts.format_side_effects(call.side_effects.split(","))
+
+
+@register.filter("described_side_effects")
+def describe_side_effects(call: ToolCall | CallRecord) -> str:
+    """Describe what a call does to the world outside its session."""
+    effects = call.side_effects.split(",") if isinstance(call, ToolCall) else call.side_effects
+    return risk_effect_and_idempotency_texts.describe_side_effects(effects)
+
+
+@register.filter("times")
+def format_number_of_times(number: int) -> str:
+    if number in {1, 2}:
+        return _("once") if number == 1 else _("twice")
+    return ngettext("%(count)s time", "%(count)s times", number) % {
+        "count": money_and_count_formatting.format_count(number)
+    }
+
+
+@register.filter("gap")
+def format_time_between_runs(before: RunFacts, after: RunFacts) -> str:
+    """Format the time during which no run owned the session; empty if only the takeover revealed that the run was
+    lost."""
+    seconds = (after.started_at - (before.ended_at or before.seen_at)).total_seconds()
+    return formatting.format_duration(seconds) if seconds >= 1 else ""

@@ -10,7 +10,6 @@ from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.money_and_count_formatting import format_count
 from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.sessions.tool_views.claude_code_notices_between_messages import parse_claude_code_record_or_none
 from harness_site.sessions.tool_views.tool_view_types import ToolView
@@ -28,7 +27,7 @@ def build_tool_view(card: CallCard, whole: Any = False) -> ToolView | None:
 @register.simple_tag
 def list_result_parts_not_in_view(card: CallCard, view: ToolView | None) -> tuple[Part, ...]:
     """List the parts of the result that the view of the call does not display."""
-    parts = get_call_result_parts(card)
+    parts = card.result_parts
     if view is None or not view.has_result:
         return parts
     return tuple(part for part in parts if part.kind != "text")

@@ -7,8 +7,8 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from harness_site.sessions.json_and_text_excerpts import parse_json_container
 from harness_site.sessions.program_tags_in_messages import split_tagged_text
-from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.file_edits import get_language_of_path
 from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.core.rendering.text_shortening import format_byte_size, get_byte_size
-from harness_site.sessions.session_formatting import parse_json_container
+from harness_site.sessions.json_and_text_excerpts import parse_json_container
 from harness_site.sessions.tool_views import file_change_parsing
 from harness_site.sessions.tool_views.tool_view_types import ShownText, ToolUse, ToolView
 

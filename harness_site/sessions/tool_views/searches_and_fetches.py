@@ -8,8 +8,9 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from harness_site.core.rendering.safe_display_text import mask_safe_link_or_return_empty
 from harness_site.core.rendering.text_shortening import get_byte_size
-from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty, parse_json_container
+from harness_site.sessions.json_and_text_excerpts import parse_json_container
 from harness_site.sessions.tool_views.tool_view_types import LONGEST, ToolUse, ToolView
 
 _QUERIES: Final = ("pattern", "query", "regex", "q", "search_term", "path", "dir_path", "directory")

@@ -15,7 +15,7 @@ from harness_site.core.shell_commands_in_call_arguments import (
     get_command_without_shell_wrapper_or_empty,
     get_working_directory_or_empty,
 )
-from harness_site.sessions.session_formatting import format_exit_code
+from harness_site.sessions.session_and_call_status_chips import format_exit_code
 from harness_site.sessions.tool_views import file_edits
 from harness_site.sessions.tool_views.resolve_and_relativize_paths import resolve_path
 from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView

@@ -11,7 +11,6 @@ from typing import Final
 from checkpoints.formats.parse_message_parts import TextPart
 from checkpoints.formats.shell_command_exit_codes import PATCH_TOOLS, SHELL_COMMAND_TOOLS
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.tool_views import (
     file_edits,
     file_reads,
@@ -86,7 +85,7 @@ def build_first_fitting_tool_view(card: CallCard, *, is_whole: bool = False) -> 
     builders = list_view_builders_of_tool(card.call.name)
     if not builders:
         return None
-    parts = get_call_result_parts(card)
+    parts = card.result_parts
     has_result = bool(parts) or card.result is not None
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart)) if has_result else None
     use = mask_fields_and_make_tool_use_or_none(

@@ -23,7 +23,7 @@ from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_search
 from harness_site.search.index_status import load_index_status
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions import call_log_csv_export, session_formatting
+from harness_site.sessions import call_log_csv_export, session_and_call_status_chips
 from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import tool_success_rates, workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
@@ -74,7 +74,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "wanted": filters,
         "filter_errors": _describe_invalid_filters_by_parameter(request.GET, filters),
         "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
-        "statuses": session_formatting.list_call_status_choices(),
+        "statuses": session_and_call_status_chips.list_call_status_choices(),
         "links": build_first_previous_and_next_links(request, "after", page.after),
         "near_names": load_similar_names_of_call_filters(
             workspace, tool=filters.calls.tool, agent=filters.agent, newest_tools=rates.tool_names

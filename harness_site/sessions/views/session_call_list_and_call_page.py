@@ -29,10 +29,7 @@ from harness_site.sessions.selectors.stored_results_given_again import (
     find_message_that_asked_again,
     load_uses_of_stored_result,
 )
-from harness_site.sessions.session_formatting import (
-    get_call_result_parts,
-    list_call_status_choices,
-)
+from harness_site.sessions.session_and_call_status_chips import list_call_status_choices
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
@@ -125,7 +122,7 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
             clipboard_text.mask_and_format_call_for_clipboard(part_name, card)
         )
     words = SearchQuery.parse(request.GET.get("find", ""))
-    texts = (card, *get_call_result_parts(card))
+    texts = (card, *card.result_parts)
     if (page := find_text_page_requested_or_with_words(request, texts, call.args, words)) is not None:
         return render_long_text_page(
             request, head, page, request.path, up=request.path, title=_("Call of %(tool)s") % {"tool": call.tool}

@@ -12,6 +12,7 @@ from harness_site.core.masking.mask_argument_secrets_throughout_session import (
     mask_session_secrets_until_response,
 )
 from harness_site.core.number_parameters import parse_number_parameter_or_none
+from harness_site.sessions.json_and_text_excerpts import mask_fields_and_format_value_as_inline_text
 from harness_site.sessions.selectors import (
     agent_request_chain,
     requests_from_other_agents,
@@ -23,7 +24,6 @@ from harness_site.sessions.selectors.requests_from_other_agents import AskingCal
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.waits_for_other_agents import PeerCallRow
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
-from harness_site.sessions.session_formatting import mask_fields_and_format_value_as_inline_text
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking import masker
 from harness_site.core.number_parameters import parse_number_parameter_or_none
+from harness_site.core.rendering.text_shortening import shorten_uuids
 from harness_site.core.word_diff import StepBudget
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
@@ -30,7 +31,6 @@ from harness_site.sessions.selectors import (
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_list import VersionRow
 from harness_site.sessions.session_environment import read_session_environment
-from harness_site.sessions.session_formatting import shorten_uuids
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     build_missing_version_error,

@@ -20,7 +20,7 @@ from harness_site.core.rendering import (
 )
 from harness_site.core.rendering.html_match_highlighting import mark_search_words_and_open_folds
 from harness_site.search import text_extraction
-from harness_site.sessions import session_formatting
+from harness_site.sessions import json_and_text_excerpts
 from harness_site.sessions.compare import message_alignment
 from harness_site.sessions.compare.message_alignment import ComparedMessage
 from tests.support import redos_texts
@@ -50,10 +50,10 @@ RENDERERS: dict[str, Callable[[str], Any]] = {
     "one line": terminal_sequence_removal.remove_terminal_sequences,
     "ansi": ansi_colors.render_ansi_as_html,
     "prose": markdown.mask_and_render_markdown,
-    "beginning": session_formatting.mask_and_format_text_beginning,
+    "beginning": json_and_text_excerpts.mask_and_format_text_beginning,
     "marked": _marked,
     "tree": _whole_tree,
-    "structured": session_formatting.parse_json_container,
+    "structured": json_and_text_excerpts.parse_json_container,
     "copied": lambda content: json_tree.mask_and_dump_json(masked_formatting.parse_json_or_text(content), indent=2),
     "plain": lambda content: parse_message_parts.parts_to_text(parse_message_parts.parse_message_parts(content)),
     "indexed": lambda content: text_extraction.extract_masked_message_text(content, "id").text,

@@ -15,7 +15,7 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.rendering import json_tree, markdown, syntax_highlighting
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
-from harness_site.sessions import session_formatting
+from harness_site.sessions import json_and_text_excerpts
 
 KEY = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP"
@@ -164,7 +164,7 @@ SHOWN: dict[str, Callable[[str], str]] = {
     "tree": lambda text: json_tree.mask_and_render_json_tree({"a": text}).html,
     "whole tree": lambda text: json_tree.mask_and_render_json_tree({"a": text}, limit=None, fold=False).html,
     "dumped": lambda text: json_tree.mask_and_dump_json({"a": [text]}),
-    "beginning": session_formatting.mask_and_format_text_beginning,
+    "beginning": json_and_text_excerpts.mask_and_format_text_beginning,
 }
 
 
@@ -183,7 +183,7 @@ def test_every_renderer_masks_for_each_reader(way: str) -> None:
 
 def test_folded_text_does_not_show_part_of_a_secret() -> None:
     text = "word " * 159 + KEY + " and more" * 500
-    assert KEY[:10] not in session_formatting.mask_and_format_text_beginning(text)
+    assert KEY[:10] not in json_and_text_excerpts.mask_and_format_text_beginning(text)
 
 
 def test_secret_field_name_hides_its_value_in_a_tree() -> None:

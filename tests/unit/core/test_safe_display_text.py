@@ -1,6 +1,6 @@
 import pytest
 
-from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden, mask_safe_link_or_return_empty
 from harness_site.core.rendering.text_shortening import FoldedText, cut_text_to_preview, format_byte_size, get_byte_size
 
 
@@ -68,3 +68,14 @@ def test_folded_text_shows_the_total_size() -> None:
 def test_text_of_many_lines_is_long() -> None:
     assert cut_text_to_preview("\n".join("abcdefgh"), 100, lines=3) == FoldedText("a\nb\nc", False, 15)
     assert cut_text_to_preview("a\nb\nc\nd", 100, lines=3).whole
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:alert(1)", " javascript:alert(1)", "data:x", "//a.example", "http://", "http://[", "", None]
+)
+def test_only_web_addresses_become_links(address: object) -> None:
+    assert mask_safe_link_or_return_empty(address) == ""
+
+
+def test_web_address_becomes_a_link() -> None:
+    assert mask_safe_link_or_return_empty("https://bank.example/#re_81f3") == "https://bank.example/#re_81f3"

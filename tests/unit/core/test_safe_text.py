@@ -10,8 +10,7 @@ from harness_site.core.hidden_characters import (
     replace_hidden_characters_by_names,
     replace_unencodable_characters,
 )
-from harness_site.core.rendering import markdown
-from harness_site.sessions import session_formatting
+from harness_site.core.rendering import markdown, safe_display_text
 from tests.support.hidden_character_texts import HARMLESS, HOSTILE, list_hidden_characters
 
 
@@ -73,4 +72,4 @@ def test_html_entity_does_not_restore_a_replaced_character() -> None:
 
 @pytest.mark.parametrize("address", ["http://x/\ud800", "http://x/\u202egpj.exe", "http://x/\x01", "http://x\x00"])
 def test_url_with_hidden_characters_is_not_linked(address: str) -> None:
-    assert session_formatting.mask_safe_link_or_return_empty(address) == ""
+    assert safe_display_text.mask_safe_link_or_return_empty(address) == ""

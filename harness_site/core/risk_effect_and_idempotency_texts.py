@@ -1,19 +1,13 @@
-"""Sentences that explain a call: its risk and effect, why its outcome is unknown, and which calls are the same one."""
+"""Sentences about what the tool of a call declares: its risk, its side effects, and which calls are the same one."""
 
+from collections.abc import Collection, Iterable
 from typing import Final, Protocol
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import (
-    InterruptReason,
-    KeyPolicy,
-    KeyScope,
-    Risk,
-    SideEffect,
-    get_default_risk,
-)
+from checkpoints.enums import KeyPolicy, KeyScope, Risk, SideEffect, get_default_risk
 from checkpoints.models import ToolCall
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 
@@ -24,7 +18,7 @@ _DECLARED_RISKS: Final[dict[str, str | Promise]] = {
     Risk.LOW: _("Its tool declares that a mistake costs less than usual."),
 }
 #: Definition of equal operations by the key policy of the tool: in a session, and in a workspace.
-SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
+_SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     KeyPolicy.ONCE: (
         _("The same tool with the same arguments runs once in this session. A second call gets this result."),
         _("The same tool with the same arguments runs once in this workspace. A second call gets this result."),
@@ -53,17 +47,6 @@ SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
 }
 
 
-_WHY: Final[dict[str, str | Promise]] = {
-    InterruptReason.RUN_LOST: _("The process ended during this call"),
-    InterruptReason.AMBIGUOUS_ERROR: _("The tool failed and may still have done it"),
-    InterruptReason.CANCELLED: _("The call was cancelled while it ran"),
-    InterruptReason.ABANDONED: _("The run continued without recording the outcome"),
-    InterruptReason.FORKED: _("The outcome was unknown when the session was forked"),
-    InterruptReason.UNREADABLE: _("The record of the call cannot be read"),
-    InterruptReason.NO_RESULT: _("The imported transcript has no result of the call"),
-}
-
-
 class KeyedCall(Protocol):
     """A call with the policy and the scope of its idempotency key."""
 
@@ -74,36 +57,9 @@ class KeyedCall(Protocol):
     def key_scope(self) -> str: ...
 
 
-def format_unknown_outcome_reason(reason: str, *, verifiable: bool, hook_could_not_tell: bool = False) -> str:
-    """Explain why the outcome of a call is unknown, and whether a verify hook of its tool may tell or could not."""
-    how = explain_verify_hook_ability(verifiable, hook_could_not_tell=hook_could_not_tell)
-    return f"{format_interrupt_reason(reason)} · {how}"
-
-
-def format_interrupt_reason(reason: str) -> str:
-    """Explain why the outcome of a call is unknown."""
-    return str(_WHY.get(reason, gettext("The reason is unknown")))
-
-
-def describe_interruption(reason: str, error_type: str) -> str:
-    """Explain why the outcome of a call is unknown, with the type of the error that its tool raised, if there is
-    one."""
-    if reason != InterruptReason.AMBIGUOUS_ERROR or not error_type:
-        return format_interrupt_reason(reason)
-    sentence = gettext("The tool failed with %(error)s and may still have done it")
-    return sentence % {"error": mask_and_reveal_hidden(error_type)}
-
-
-def explain_verify_hook_ability(verifiable: bool, *, hook_could_not_tell: bool) -> str:
-    """Say whether a verify hook of the tool may tell the outcome of a call, or could not."""
-    if hook_could_not_tell:
-        return gettext("The tool’s own check could not tell")
-    return gettext("The tool can check it") if verifiable else gettext("The tool cannot check it")
-
-
 def describe_idempotency_rule(policy: str, scope: str) -> str:
     """Explain which calls are the same operation, by the key policy and its scope."""
-    sentences = SAME_OPERATION.get(policy)
+    sentences = _SAME_OPERATION.get(policy)
     return str(sentences[scope == KeyScope.WORKSPACE]) if sentences else mask_and_reveal_hidden(policy)
 
 
@@ -129,3 +85,23 @@ def describe_tool_effect(call: ToolCall) -> str:
     if SideEffect.MUTATE in effects:
         return gettext("its tool changes or deletes something outside of the session")
     return gettext("its tool writes something new") if SideEffect.WRITE in effects else gettext("its tool only reads")
+
+
+def format_side_effect(name: str) -> str:
+    """Return the label of a tool's side effect; an unknown one is returned as given."""
+    return {"read": gettext("reads"), "write": gettext("writes"), "mutate": gettext("mutates")}.get(name, name)
+
+
+def format_side_effects(effects: Iterable[str]) -> str:
+    """Return the labels of side effects, separated by commas."""
+    return ", ".join(map(format_side_effect, effects))
+
+
+def describe_side_effects(effects: Collection[str]) -> str:
+    """Describe what a call with these side effects does to the world outside its session, in words for people who do
+    not know its tool."""
+    if SideEffect.MUTATE in effects:
+        return gettext("changes or deletes something outside of the session")
+    if SideEffect.WRITE in effects:
+        return gettext("writes something new")
+    return gettext("only reads") if set(effects) == {SideEffect.READ} else format_side_effects(effects)
