@@ -172,22 +172,23 @@ _NAME, _CLOSE, _SIGN = 1, 2, 3
 _VALUE_BEFORE: Final = re.compile(r"""(?:value|val|content|text)\\{0,8}["']\s{0,20}:\s{0,20}""", re.IGNORECASE)
 #: Maximum distance of a value before its name.
 _MAX_DISTANCE: Final = 500
-#: Text between a sign and the value: a type, string prefixes, a block indicator, a line break, a mask.
+#: Text between a sign and the value: a type, string prefixes, a block indicator, a line break, a mask. Each repeated
+#: group is atomic: Python before 3.11.5 keeps what the last, failed repetition of another one has read.
 _BEFORE_VALUE: Final = re.compile(
-    r"""(?:
+    r"""(?:(?>
         (?:str|string|String|bytes|Optional\[str\])[ \t]{0,10}=[ \t]{0,10}
         | [|>][+-]?(?=[ \t]*\n)
         | ‹masked›
         | [ \t]{0,40}\r?\n[ \t]{1,40}(?:-[ \t]{1,10})?(?![\w.-]{1,60}[ \t]*[:=]|[-*#])
         | (?:\$|[fFrRbBuU]{1,2})(?=["'])
         | (?:\"\"(?=\")|''(?='))
-    )*+""",
+    ))*+""",
     re.VERBOSE,
 )
 #: An unknown authentication scheme before the credentials.
 _UNKNOWN_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z-]{1,30} (?=[\w.~+/:-]{0,30}[0-9])(?=[\w.~+/:-]{6})")
 #: The items of a YAML list, from within the first one.
-_YAML_LIST: Final = re.compile(r"[^\n]{1,300}(?:\n[ \t]{1,40}-[ \t][^\n]{1,300})++")
+_YAML_LIST: Final = re.compile(r"[^\n]{1,300}(?:(?>\n[ \t]{1,40}-[ \t][^\n]{1,300}))++")
 #: Names of passwords that people type.
 _PASSWORD_NAMES: Final = ("password", "passwort", "passphrase", "passcode", "pwd", "passwd")
 _SHORT_PASSWORD_NAMES: Final = frozenset({"pw", "psw"})
@@ -198,12 +199,12 @@ _MAX_NESTED_LENGTH: Final = 20_000
 _OPENING_QUOTE: Final = re.compile(r"(\\{0,8})([\"'`])")
 #: No alternative may start within another, so that nothing is scanned twice.
 _UNQUOTED: Final = re.compile(
-    r"""(?:
+    r"""(?:(?>
         [^\s,;&"'`{}\[\]()\\<>‹›]++
         | [({\[] [^\s,;&"'`{}\[\]()\\<>‹›]*+ [)}\]]     # p@ss(word)
         | [({\[<] (?=[^\s/A-Za-z,;&"'`])
         | \\ (?![nrtu"'`\\])
-    )*+""",
+    ))*+""",
     re.VERBOSE,
 )
 _IN_DOUBLE: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)

@@ -23,6 +23,8 @@ TAIL = "aaaa1111cccc1111ddd"
         ("password:\n  Hunter1x\nnext: 1", f"password:\n  {MASK}\nnext: 1"),
         ("password: |\n  Hunter1x\n", f"password: |\n  {MASK}\n"),
         ("passwords:\n  - Hunter1x\n  - Hunter2y\nnext: 1", f"passwords:\n  - {MASK}\nnext: 1"),
+        ("password=(\n", "password=(\n"),
+        ("password=Hunter1x\\(\n", f"password={MASK}(\n"),
         ('password = """Hunter1x"""', f'password = """{MASK}"""'),
         ("password = b'Hunter1x'", f"password = b'{MASK}'"),
         ("password=$'Hunter1x'", f"password=$'{MASK}'"),
