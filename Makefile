@@ -7,7 +7,9 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
-PYTHON ?= python3
+ifndef PYTHON
+PYTHON := $(shell .ci/choose-python)
+endif
 export PYTHON
 # Hundreds of processes are started; without compiled files each of them compiles everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
