@@ -105,13 +105,23 @@ $(VENV)/.complete: requirements.lock
 # ---------------------------------------------------------------------------------------------- to check it
 
 .PHONY: test
-test: system still typescript test-sqlite test-databases-adapters-e2e ## Check everything, browser last
+test: environments still suites ## Check everything
 
-# Environments are set up beside each other, and what reads the source leaves one core free for the last of them.
+# Environments are set up beside each other and what the system lacks, because all of this waits for packages half of the time.
+.PHONY: environments
+environments:
+	@.ci/system-parts python
+	@.ci/side-by-side "$(MAKE) setup" "$(MAKE) next" "$(MAKE) typescript" "$(MAKE) system"
+
 .PHONY: still
-still:
-	@.ci/side-by-side "$(MAKE) setup" "$(MAKE) next"
+still: setup
 	@.ci/side-by-side "$(MAKE) lint types contract check" "$(MAKE) adapters"
+
+# The tests in the browser and of the adapters wait for programs half of the time, so they run beside all others from the beginning: at the
+# end, the processors would have nothing else to do meanwhile.
+.PHONY: suites
+suites: setup adapters
+	@.ci/side-by-side "$(MAKE) test-sqlite test-postgres test-next" "$(MAKE) test-e2e test-adapters"
 
 .PHONY: system
 system:
@@ -155,11 +165,6 @@ test-sqlite: setup ## Tests on SQLite
 test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are much the same on every database or start a server of their own
 	@.ci/system-parts postgresql
 	HARNESS_TEST_SAMPLED=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS) $(addprefix --ignore=,$(POSTGRES_LESS_OFTEN))
-
-# The tests of the adapters and in the browser wait for programs most of the time, and those on PostgreSQL half of it for its disk.
-.PHONY: test-databases-adapters-e2e
-test-databases-adapters-e2e: setup
-	@.ci/side-by-side "$(MAKE) test-postgres test-next" "$(MAKE) test-adapters" "$(MAKE) test-e2e"
 
 .PHONY: test-exhaustive
 test-exhaustive: setup adapters ## Crash, property and other tests with all of their cases and more examples, most on both databases (about an hour)
