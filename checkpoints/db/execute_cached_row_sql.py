@@ -29,6 +29,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.sealed_model import SealedModel
 
 SomeModel = TypeVar("SomeModel", bound=models.Model)
+JoinedModel = TypeVar("JoinedModel", bound=models.Model)
 #: SQL by which a row that exists already stays as it is.
 DO_NOTHING: Final = "ON CONFLICT DO NOTHING"
 #: Number of rows of one statement, below the limits of both databases.
@@ -64,19 +65,64 @@ def update_and_return_rows(
 
 
 def _load_rows_by_sql(using: str, model: type[SomeModel], sql: str, params: Sequence[Any]) -> list[SomeModel]:
-    names, _, converters = _get_names_columns_and_converters(model)
-    if connections[using].vendor != "postgresql":  # its columns have converters of the connection
+    connection = connections[using]
+    if connection.vendor != "postgresql":  # its columns have converters of the connection
         return list(model._default_manager.using(using).raw(sql, params))
-    with connections[using].cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(sql, params)
         rows = cursor.fetchall()
-    if converters:
-        connection = connections[using]
-        rows = [list(row) for row in rows]
-        for row in rows:
-            for index, field in converters:
-                row[index] = field.from_db_value(row[index], None, connection)
-    return [model.from_db(using, names, row) for row in rows]
+    return [_build_row_from_postgresql(connection, model, list(row)) for row in rows]
+
+
+def load_rows_with_joined_rows(
+    using: str, model: type[SomeModel], joined_model: type[JoinedModel], source: str, params: Sequence[Any]
+) -> list[tuple[SomeModel, JoinedModel | None]]:
+    """Read rows of two models by one statement. Only on PostgreSQL.
+
+    Args:
+        using: Connection alias.
+        model: Model of the rows.
+        joined_model: Model of the rows that are joined to them.
+        source: SQL behind FROM. The first model is called `row` there, and the other one `joined`.
+        params: Parameters of the SQL.
+
+    Returns:
+        The rows, as the ORM gives them, once for each row that is joined; with None without one.
+    """
+    connection, sql = connections[using], f"SELECT {_build_columns_of_joined_rows(model, joined_model)} FROM {source}"
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        found = cursor.fetchall()
+    count, key = len(model._meta.concrete_fields), _get_index_of_key(joined_model)
+    return [
+        (
+            _build_row_from_postgresql(connection, model, list(values[:count])),
+            None
+            if values[count + key] is None
+            else _build_row_from_postgresql(connection, joined_model, list(values[count:])),
+        )
+        for values in found
+    ]
+
+
+@cache
+def _build_columns_of_joined_rows(model: type[models.Model], joined_model: type[models.Model]) -> str:
+    names = [f"row.{quote_column(model, field.name)}" for field in model._meta.concrete_fields]
+    names += [f"joined.{quote_column(joined_model, field.name)}" for field in joined_model._meta.concrete_fields]
+    return ", ".join(names)
+
+
+@cache
+def _get_index_of_key(model: type[models.Model]) -> int:
+    return model._meta.concrete_fields.index(model._meta.pk)
+
+
+def _build_row_from_postgresql(connection: BaseDatabaseWrapper, model: type[SomeModel], values: list[Any]) -> SomeModel:
+    """Build the object of a row from all of its columns, which are converted in place."""
+    names, _, converters = _get_names_columns_and_converters(model)
+    for index, field in converters:
+        values[index] = field.from_db_value(values[index], None, connection)
+    return model.from_db(connection.alias, names, values)
 
 
 @cache

@@ -6,9 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from django.db import models
+from django.db import connections, models
 
-from checkpoints.db.execute_cached_row_sql import DO_NOTHING, insert_rows_of_field_values, load_rows_where
+from checkpoints.db.execute_cached_row_sql import (
+    DO_NOTHING,
+    insert_rows_of_field_values,
+    load_rows_where,
+    load_rows_with_joined_rows,
+)
 from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_names_and_values import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
@@ -76,11 +81,43 @@ def list_state_by_id_or_newest(
     place = [namespace] if state_id is None else [namespace, state_id]
     found = load_rows_where(using, FrameworkState, _build_where_sql_of_one_state(state_id is None), [*place, *session])
     for row in found:
-        if get_seal_keys() is None:
-            row.session = Session.from_db(using, ["id", "workspace_id", "session_id"], [row.session_id, *session])
-        else:
-            look_up_and_lock_rows.verify_session_seal_and_name(row.session, session[1])
+        _set_or_verify_session_of_state(using, row, session)
     return found
+
+
+def _set_or_verify_session_of_state(using: str, row: FrameworkState, session: tuple[int, str]) -> None:
+    if get_seal_keys() is None:
+        row.session = Session.from_db(using, ["id", "workspace_id", "session_id"], [row.session_id, *session])
+    else:
+        look_up_and_lock_rows.verify_session_seal_and_name(row.session, session[1])
+
+
+def list_state_with_writes_by_id_or_newest(
+    using: str, session: tuple[int, str], namespace: str, state_id: str | None
+) -> list[tuple[FrameworkState, list[FrameworkWrite]]]:
+    """Read a state as `list_state_by_id_or_newest` does, with the writes after it; on PostgreSQL by one statement."""
+    if connections[using].vendor != "postgresql":
+        found = list_state_by_id_or_newest(using, session, namespace, state_id)
+        writes = read_writes_of_states_in_any_namespace(using, found)
+        return [(row, [write for write in writes if write.namespace == row.namespace]) for row in found]
+    place = [namespace] if state_id is None else [namespace, state_id]
+    source = _build_source_sql_of_one_state_with_writes(state_id is None)
+    pairs = load_rows_with_joined_rows(using, FrameworkState, FrameworkWrite, source, [*place, *session])
+    if not pairs:
+        return []
+    row = pairs[0][0]
+    _set_or_verify_session_of_state(using, row, session)
+    return [(row, [write for _, write in pairs if write is not None])]
+
+
+@cache
+def _build_source_sql_of_one_state_with_writes(is_newest: bool) -> str:
+    state = f"SELECT * FROM {quote_table(FrameworkState)} {_build_where_sql_of_one_state(is_newest)}"
+    place = " AND ".join(
+        f"joined.{quote_column(FrameworkWrite, name)} = row.{quote_column(FrameworkState, name)}"
+        for name in ("session", "namespace", "state_id")
+    )
+    return f"({state}) AS row LEFT JOIN {quote_table(FrameworkWrite)} AS joined ON {place}"
 
 
 @cache

@@ -627,11 +627,14 @@ def load_state(
     """
     with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
         place = (store.workspace_id, session_id)
-        while found := read_and_insert_state_rows.list_state_by_id_or_newest(store.using, place, namespace, state_id):
+        while found := read_and_insert_state_rows.list_state_with_writes_by_id_or_newest(
+            store.using, place, namespace, state_id
+        ):
+            ((row, writes),) = found
             try:
-                return _load_states_of_rows(store, found, frozenset(known))[0]
+                return _load_states_of_rows(store, [row], writes, frozenset(known))[0]
             except CheckpointCorrupted:
-                if FrameworkState.objects.using(store.using).filter(pk=found[0].pk).exists():
+                if FrameworkState.objects.using(store.using).filter(pk=row.pk).exists():
                     raise
     return None
 
@@ -761,7 +764,8 @@ def _iterate_verified_states_newest_first(
             found_states = list(states.filter(pk__in=page))
             for session in {state.session_id: state.session for state in found_states}.values():
                 look_up_and_lock_rows.verify_session_seal_and_name(session, session_id or session.session_id)
-            loaded = _load_states_of_rows(store, found_states)
+            found_writes = read_and_insert_state_rows.read_writes_of_states_in_any_namespace(store.using, found_states)
+            loaded = _load_states_of_rows(store, found_states, found_writes)
         yield from loaded
 
 
@@ -774,10 +778,14 @@ def select_states(store: Store, session_id: str | None, namespace: str | None) -
 
 
 def _load_states_of_rows(
-    store: Store, rows: Sequence[FrameworkState], known: frozenset[str] = frozenset()
+    store: Store,
+    rows: Sequence[FrameworkState],
+    read_writes: Sequence[FrameworkWrite],
+    known: frozenset[str] = frozenset(),
 ) -> list[LoadedState]:
+    """Load states. `read_writes` are the writes after them, and maybe others."""
     row_seals.verify_rows(rows)
-    writes = _load_writes_by_state_pk(store, rows)
+    writes = _verify_and_group_writes_by_state_pk(rows, read_writes)
     channels = {
         row.pk: parse_state_channels_and_collect_digests.parse_channels(row.session.session_id, row.channels)
         for row in rows
@@ -799,9 +807,11 @@ def _load_states_of_rows(
     return [_build_loaded_state(row, channels[row.pk], writes[row.pk], values[row.session_id]) for row in rows]
 
 
-def _load_writes_by_state_pk(store: Store, rows: Sequence[FrameworkState]) -> dict[int, list[FrameworkWrite]]:
+def _verify_and_group_writes_by_state_pk(
+    rows: Sequence[FrameworkState], writes: Iterable[FrameworkWrite]
+) -> dict[int, list[FrameworkWrite]]:
     by_place: defaultdict[tuple[int, str, str], list[FrameworkWrite]] = defaultdict(list)
-    for write in read_and_insert_state_rows.read_writes_of_states_in_any_namespace(store.using, rows):
+    for write in writes:
         row_seals.verify_row(write)
         by_place[write.session_id, write.namespace, write.state_id].append(write)
     for of_place in by_place.values():

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import (
@@ -170,6 +171,32 @@ def test_write_replaces_another_only_at_a_negative_position(cp: SyncCheckpointer
     loaded = state_store.load_state(cp.store, "s", "", None)
     assert loaded is not None
     assert [(write.channel, write.value) for write in loaded.writes] == [("__error__", _item(2)), ("a", _item(1))]
+
+
+def _save_write(cp: SyncCheckpointer, namespace: str, task_id: str, position: int, value: NewValue) -> None:
+    write = NewWrite(position, "a", value)
+    state_store.save_task_writes_and_interrupt_calls(cp.store, "s", namespace, "0001", task_id, "", [write])
+
+
+@pytest.mark.unsealed("with a seal, the session is read too")
+@pytest.mark.parametrize("state_id", [None, "0001"])
+def test_state_is_loaded_with_its_writes_by_one_statement(cp: SyncCheckpointer, state_id: str | None) -> None:
+    _save(cp, 0)
+    _save(cp, 1)
+    for namespace, task_id, position in [("", "t2", 0), ("sub", "t1", 0), ("", "t1", 3), ("", "t1", 1)]:
+        _save_write(cp, namespace, task_id, position, [])
+    with CaptureQueriesContext(connection) as captured:
+        loaded = state_store.load_state(cp.store, "s", "", state_id)
+    assert loaded is not None
+    assert [(write.task_id, write.position) for write in loaded.writes] == [("t1", 1), ("t1", 3), ("t2", 0)]
+    assert len(captured) == {"postgresql": 1, "sqlite": 2}[connection.vendor]
+
+
+@pytest.mark.parametrize("state_id", [None, "0001"])
+def test_no_state_is_loaded_where_there_are_only_writes(cp: SyncCheckpointer, state_id: str | None) -> None:
+    _save(cp, 1)
+    _save_write(cp, "sub", "t1", 0, _item(1))
+    assert state_store.load_state(cp.store, "s", "sub", state_id) is None
 
 
 def test_removed_states_remove_their_blobs(cp: SyncCheckpointer) -> None:
