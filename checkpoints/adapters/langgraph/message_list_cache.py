@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import operator
 import threading
-from collections import OrderedDict
+from bisect import bisect_left
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -47,57 +48,69 @@ class MessageFields(NamedTuple):
         return MessageFields([*self.values[:kept], *added.values], [*self.extras[:kept], *added.extras])
 
 
-class CachedMessage:
-    """Message as a load gives it, of which no program has an object; prepared for copies.
+@dataclass(frozen=True)
+class CachedMessages:
+    """Messages of a list as a load gives them, of which no program has an object; prepared for copies.
 
-    A list of a thousand messages is copied by each load. Nearly all fields that a program may change in place are
-    empty, and are made anew instead of copied.
+    A list of a thousand messages is copied by each load, in a few loops over a part of all messages. Nearly all fields
+    that a program may change in place are empty, and are made anew instead of copied.
 
-    Args:
-        message: The message.
-        values: Its fields, as `copy_message_fields` returns them, which nothing else changes from now on.
-        extra: Those that its class does not declare.
+    Attributes:
+        fields: Fields of the messages, as `copy_message_fields` returns them, which nothing changes.
+        classes: Their classes.
+        fields_sets: Names of the fields that were set, of each message.
+        private: Private attributes of each message.
+        empty: Places of the messages with a field that is an empty container, by its name and type.
+        filled: Names of the other fields that a program may change in place, by the places of their messages.
     """
 
-    __slots__ = ("_class", "_empty", "_extra", "_fields_set", "_filled", "_private", "_values")
-
-    def __init__(self, message: BaseMessage, values: dict[str, Any], extra: dict[str, Any] | None) -> None:
-        self._values, self._extra = values, extra
-        self._class = message.__class__
-        self._fields_set = message.__pydantic_fields_set__.copy()
-        self._private = copy.deepcopy(message.__pydantic_private__)
-        types = [(name, type(value)) for name, value in values.items() if type(value) not in _IMMUTABLE]
-        self._empty: Sequence[tuple[str, Callable[[], Any]]] = [
-            (name, kind) for name, kind in types if kind in _EMPTY_CONTAINERS and not values[name]
-        ]
-        self._filled = [name for name, kind in types if (name, kind) not in self._empty]
-
-    def build_message(self) -> BaseMessage:
-        """Return a new message of the same class with equal fields, as `copy.deepcopy` does more slowly."""
-        copied = _new(self._class)
-        values = self._values.copy()
-        for name, make in self._empty:
-            values[name] = make()
-        for name in self._filled:
-            values[name] = copy.deepcopy(values[name])
-        _set_values(copied, values)
-        _set_extra(copied, _copy_extra_fields(self._extra))
-        _set_fields_set(copied, self._fields_set.copy())
-        _set_private(copied, None if self._private is None else copy.deepcopy(self._private))
-        return copied
-
-
-class CachedMessages(NamedTuple):
-    """Messages of a list as a load gives them, and their fields."""
-
-    messages: Sequence[CachedMessage]
     fields: MessageFields
+    classes: Sequence[type[BaseMessage]]
+    fields_sets: Sequence[set[str]]
+    private: Sequence[dict[str, Any] | None]
+    empty: Mapping[tuple[str, type[Any]], Sequence[int]]
+    filled: Mapping[int, Sequence[str]]
+
+    def build_messages(self) -> list[BaseMessage]:
+        """Return new messages of the same classes with equal fields, as `copy.deepcopy` does more slowly."""
+        messages = list(map(_new, self.classes))
+        values = list(map(dict.copy, self.fields.values))
+        for (name, make), places in self.empty.items():
+            for place in places:
+                values[place][name] = make()
+        for place, names in self.filled.items():
+            for name in names:
+                values[place][name] = copy.deepcopy(values[place][name])
+        _call_for_each(_set_values, messages, values)
+        _call_for_each(
+            _set_extra,
+            messages,
+            [copy.deepcopy(extra) if extra else None if extra is None else {} for extra in self.fields.extras],
+        )
+        _call_for_each(_set_fields_set, messages, map(set.copy, self.fields_sets))
+        _call_for_each(_set_private, messages, [each if each is None else copy.deepcopy(each) for each in self.private])
+        return messages
 
     def build_extended_messages(self, kept: int, added: CachedMessages) -> CachedMessages:
         """Return the first `kept` messages, and others after them."""
+        empty = {key: places[: bisect_left(places, kept)] for key, places in self.empty.items()}
+        for key, places in added.empty.items():
+            empty[key] = [*empty.get(key, ()), *(kept + place for place in places)]
         return CachedMessages(
-            [*self.messages[:kept], *added.messages], self.fields.build_extended_fields(kept, added.fields)
+            self.fields.build_extended_fields(kept, added.fields),
+            [*self.classes[:kept], *added.classes],
+            [*self.fields_sets[:kept], *added.fields_sets],
+            [*self.private[:kept], *added.private],
+            empty,
+            {
+                **{place: names for place, names in self.filled.items() if place < kept},
+                **{kept + place: names for place, names in added.filled.items()},
+            },
         )
+
+
+def _call_for_each(function: Callable[..., object], *arguments: Iterable[Any]) -> None:
+    deque(map(function, *arguments), maxlen=0)
 
 
 @dataclass(frozen=True)
@@ -142,8 +155,7 @@ class SavedList:
 
     def copy_with_own_messages(self) -> SavedList:
         """Return the list with messages of its own, as a load gives them."""
-        copies = [each.build_message() for each in self.stored.messages]
-        return SavedList(copies, self.stored.fields, self.stored, self.digests, self.nodes)
+        return SavedList(self.stored.build_messages(), self.stored.fields, self.stored, self.digests, self.nodes)
 
     def build_extended_list(
         self,
@@ -180,7 +192,7 @@ class SavedList:
 
 _NO_FIELDS = MessageFields((), ())
 #: List without elements, from which others grow.
-EMPTY_LIST = SavedList((), _NO_FIELDS, CachedMessages((), _NO_FIELDS), (), EMPTY_LIST_NODES)
+EMPTY_LIST = SavedList((), _NO_FIELDS, CachedMessages(_NO_FIELDS, (), (), (), {}, {}), (), EMPTY_LIST_NODES)
 
 
 def build_messages_to_copy_for_loads(messages: Sequence[Any], fields: MessageFields | None) -> CachedMessages | None:
@@ -190,10 +202,23 @@ def build_messages_to_copy_for_loads(messages: Sequence[Any], fields: MessageFie
     """
     if fields is None:
         return None
+    empty: defaultdict[tuple[str, type[Any]], list[int]] = defaultdict(list)
+    filled: defaultdict[int, list[str]] = defaultdict(list)
+    for place, values in enumerate(fields.values):
+        for name, value in values.items():
+            kind = type(value)
+            if kind in _IMMUTABLE:
+                continue
+            if kind in _EMPTY_CONTAINERS and not value:
+                empty[name, kind].append(place)
+            else:
+                filled[place].append(name)
     try:
-        return CachedMessages(list(map(CachedMessage, messages, *fields)), fields)
+        private = [copy.deepcopy(each.__pydantic_private__) for each in messages]
     except Exception:  # of a type of the program
         return None
+    fields_sets = [each.__pydantic_fields_set__.copy() for each in messages]
+    return CachedMessages(fields, list(map(type, messages)), fields_sets, private, dict(empty), dict(filled))
 
 
 def copy_message_fields(elements: Sequence[Any]) -> MessageFields | None:
