@@ -20,7 +20,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from checkpoints import call_transitions_by_agent_or_system
-from checkpoints.db import authenticated_idempotent_write_guard
+from checkpoints.db import authenticated_idempotent_write_guard, postgresql_binary_arrays
 from checkpoints.db.authenticated_idempotent_write_guard import GuardSql, WriteGuard
 from checkpoints.db.sql_names_and_values import (
     build_insert_sql,
@@ -441,7 +441,10 @@ def _list_sql_shapes_of_additional_rows(additional_rows: Sequence[NewRows | Chan
 def _list_params_of_additional_rows(
     connection: BaseDatabaseWrapper, additional_rows: Sequence[NewRows | ChangedRow]
 ) -> list[Any]:
-    """List the parameters of rows: the values of a single one, or an array for each field."""
+    """List the parameters of rows: the values of a single one, or an array for each field.
+
+    A cursor is created after that, so that it takes the arrays.
+    """
     params: list[Any] = []
     for rows in additional_rows:
         if isinstance(rows, ChangedRow):
@@ -449,7 +452,13 @@ def _list_params_of_additional_rows(
             params += convert_values(connection, rows.model, rows.place)
         else:
             converted = [convert_values_of_fields(connection, rows.model, rows.fields, row) for row in rows.rows]
-            params += converted[0] if len(converted) == 1 else map(list, zip(*converted, strict=True))
+            if len(converted) == 1:
+                params += converted[0]
+            elif converted:
+                postgresql_binary_arrays.register_binary_array_dumper(connection)
+                for field, values in zip(rows.fields, zip(*converted, strict=True), strict=True):
+                    type_ = _get_postgresql_type_of_field(rows.model, field)
+                    params.append(postgresql_binary_arrays.encode_array_if_possible(type_, list(values)))
     return params
 
 
@@ -505,9 +514,10 @@ def write_rows_if_session_unchanged(
 
     Returns the status of the session; None if it is not as described, and nothing was written. Only on PostgreSQL.
     """
+    sql = _build_write_rows_if_unchanged_sql(_list_sql_shapes_of_additional_rows(rows))
+    params = [session_pk, fence, revision, *_list_params_of_additional_rows(connection, rows)]
     with connection.cursor() as cursor:
-        sql = _build_write_rows_if_unchanged_sql(_list_sql_shapes_of_additional_rows(rows))
-        cursor.execute(sql, [session_pk, fence, revision, *_list_params_of_additional_rows(connection, rows)])
+        cursor.execute(sql, params)
         row = cursor.fetchone()
     return None if row is None else str(row[0])
 

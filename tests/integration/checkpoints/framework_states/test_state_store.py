@@ -192,6 +192,19 @@ def test_state_is_loaded_with_its_writes_by_one_statement(cp: SyncCheckpointer, 
     assert len(captured) == {"postgresql": 1, "sqlite": 2}[connection.vendor]
 
 
+def test_several_writes_are_the_first_statement_of_a_connection(cp: SyncCheckpointer) -> None:
+    _save(cp, 1)
+    _save_write(cp, "", "t1", 0, _item(0))
+    connection.close()
+    if connection.vendor == "postgresql":
+        connection.close_pool()  # type: ignore[attr-defined]
+    writes = [NewWrite(position, "a", _item(position)) for position in range(3)]
+    state_store.save_task_writes_and_interrupt_calls(cp.store, "s", "", "0001", "t2", "", writes)
+    loaded = state_store.load_state(cp.store, "s", "", "0001")
+    assert loaded is not None
+    assert [write.value for write in loaded.writes if write.task_id == "t2"] == [_item(0), _item(1), _item(2)]
+
+
 @pytest.mark.parametrize("state_id", [None, "0001"])
 def test_no_state_is_loaded_where_there_are_only_writes(cp: SyncCheckpointer, state_id: str | None) -> None:
     _save(cp, 1)
