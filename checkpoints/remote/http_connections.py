@@ -15,6 +15,7 @@ import os
 import select
 import socket
 import time
+import traceback
 import urllib.request
 import zlib
 from collections import deque
@@ -172,6 +173,7 @@ class HttpConnections:
             connection.connect()
         except (OSError, HTTPException) as error:
             connection.close()
+            traceback.clear_frames(error.__traceback__)  # in Python 3.11.2, they keep a refused socket open
             raise AnswerLost(f"{type(error).__name__}: {error}", is_sent=False) from error
         return connection.sock
 
