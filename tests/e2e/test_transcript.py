@@ -272,10 +272,10 @@ def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: Open
 
 
 def test_message_that_is_expanded_while_an_update_is_fetched_leaves_the_reader_at_its_beginning(
-    open_page: OpenPage, site: Site
+    open_page: OpenPage, private_site: Site
 ) -> None:
-    save_transcript(site, "many words " * 1600 + "and the very end")
-    page = open_page("carol")
+    save_transcript(private_site, "many words " * 1600 + "and the very end")
+    page = open_page("carol", private_site)
     page.add_init_script("const draw = requestAnimationFrame; requestAnimationFrame = (f) => setTimeout(draw, 100, f)")
     page.goto("/sessions/")
     page.get_by_role("link", name="Tell me more").click()
