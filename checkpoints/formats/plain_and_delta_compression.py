@@ -18,8 +18,6 @@ _CHUNK_SIZE, _MARGIN = 16_384, 4_096
 _PLAIN: Final = b"\x00"
 _PACKED: Final = b"\x01"
 _RAW_DEFLATE: Final = -15
-#: Number of bytes at the end of a window that a match may not begin in.
-_MIN_LOOKAHEAD: Final = 262
 #: Parts of the states of frameworks, the most frequent ones last. Stored bytes are unpacked with them, so a change of
 #: them needs another first byte.
 _COMMON_PARTS: Final = (
@@ -56,30 +54,8 @@ _COMMON_MESSAGE_PARTS: Final = (
 
 def compress_if_shorter_or_none(content: bytes) -> bytes | None:
     """Compress bytes. Returns None if that makes them no shorter."""
-    packed = _deflate(content, 6) if len(content) >= MIN_COMPRESSED_SIZE else content
+    packed = zlib.compress(content, 6) if len(content) >= MIN_COMPRESSED_SIZE else content
     return packed if len(packed) < len(content) else None
-
-
-def _deflate(content: bytes, level: int, *, raw_with_dictionary: bytes | None = None) -> bytes:
-    """Compress bytes as `zlib.compress` does, in buffers of their size.
-
-    Those of the largest window have 268 KB. To get and clear them takes several times as long as to compress a short
-    value.
-
-    Args:
-        content: The bytes.
-        level: Level of zlib.
-        raw_with_dictionary: Bytes that the result may refer to, which then has no header and checksum.
-    """
-    dictionary = raw_with_dictionary or b""
-    size = len(dictionary) + len(content)
-    window_bits = min(max((size + _MIN_LOOKAHEAD).bit_length(), 9), zlib.MAX_WBITS)
-    memory_level = min(max(size.bit_length() - 6, 1), zlib.DEF_MEM_LEVEL)
-    if raw_with_dictionary is None:
-        packer = zlib.compressobj(level, zlib.DEFLATED, window_bits, memory_level)
-    else:
-        packer = zlib.compressobj(level, zlib.DEFLATED, -window_bits, memory_level, zdict=dictionary)
-    return packer.compress(content) + packer.flush()
 
 
 def decompress(packed: bytes) -> bytes:
@@ -114,7 +90,8 @@ def decompress_text(packed: bytes) -> str:
 def compress_with_preset_dictionary(content: bytes) -> bytes:
     """Compress short bytes with the dictionary `_COMMON_PARTS`, if that makes them shorter."""
     if len(content) <= MAX_VALUE_BYTES:
-        packed = _deflate(content, 9, raw_with_dictionary=_COMMON_PARTS)
+        packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_PARTS)
+        packed = packer.compress(content) + packer.flush()
         if len(packed) < len(content):
             return _PACKED + packed
     return _PLAIN + content
@@ -139,8 +116,8 @@ def compress_difference(content: bytes, base: bytes) -> bytes:
     """Compress bytes as the difference from `base`, which has most of them at about the same places."""
     parts = [_DIFFERENCE]
     for start in range(0, len(content), _CHUNK_SIZE):
-        dictionary = _COMMON_MESSAGE_PARTS + _get_window_of_base(base, start)
-        parts.append(_deflate(content[start : start + _CHUNK_SIZE], 9, raw_with_dictionary=dictionary))
+        packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_MESSAGE_PARTS + _get_window_of_base(base, start))
+        parts += packer.compress(content[start : start + _CHUNK_SIZE]), packer.flush()
     return b"".join(parts)
 
 
