@@ -604,33 +604,23 @@ takes as long as ten turns, and would fall to one contender or the other. The pr
 | **HarnessSaver** | {ours_alone:.1f} | 1.00 | {ours:.1f} | 1.00 |
 | LangGraph's own saver | {own_alone:.1f} | {ratio_alone:.2f} | {own:.1f} | {ratio:.2f} |
 
-Where the processor time of a turn of **HarnessSaver** goes, the savers alone, by samples of the stacks of five
-processes (2026-12-01, 800 messages in a thread):
+Where the time of a turn of **HarnessSaver** goes, the savers alone, by samples of the stacks of the eight processes
+(2026-11-26, 800 messages in a thread):
 
 | part | share |
 |---|---|
-| server | 23 % |
-| driver: one read, five writes, each with its commit | 13 % |
-| a connection of Django's pool for each call | 8 % |
-| LangGraph's serializer, of what is new | 3 % |
+| PostgreSQL and the operating system | 21 % |
+| driver: two reads, five writes, each with its commit | 15 % |
+| a connection of Django's pool for each call | 4 % |
+| LangGraph's serializer, of what is new | 2 % |
 | compression | 4 % |
-| copies of the loaded messages; garbage collection and freeing | 13 % |
-| comparison with the saved messages, which notices those that were changed in place | 8 % |
-| the benchmark itself, which makes the recorded calls | 3 % |
-| this library | 25 % |
+| copies of the loaded messages; garbage collection and freeing | 19 % |
+| comparison with the saved messages, which notices those that were changed in place | 9 % |
+| this library | 24 % |
 
-Processor time of process and server for a turn, measured then while other programs used the machine:
-
-| | **HarnessSaver** | LangGraph's own saver | ratio |
-|---|---|---|---|
-| one process | 7.4 ms | 96 ms | 13 |
-| eight processes | 13.6 ms | 112 ms | 8.2 |
-| one process, the statements alone | 2.0 ms | | |
-
-Eight processes share the caches of two cores. The comparison of 760 messages takes 0.13 ms with warm and 0.47 ms with
-cold caches, and their copies 0.5 and 0.85 ms, which probably explains why a turn takes twice as long then; a saver
-that sends megabytes hardly notices it. With the graph, whose own computation takes about 10 ms, a ratio of 10 would
-leave about 3 ms for the saver and its statements.
+LangGraph's own saver took 6.8 times as long then. If what is called "this library" took nothing, it would be 9. A
+ratio of 10 at 800 messages needs loads that share their messages, or saves that do not notice changed ones. In one
+process, which shares no cache of the processor, the ratio is 9.4 (CPU of process and server, 11.2 and 106 ms a turn).
 """
 PACKAGES = (
     "langgraph",
