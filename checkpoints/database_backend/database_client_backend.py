@@ -66,7 +66,7 @@ from checkpoints.store.checkpointer_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import Unchanged, VersionChange
 from checkpoints.sync_and_async_flow_runners import Flow, Transact
-from checkpoints.versions import import_legacy_phase_record, load_version, save_phase_version, save_version
+from checkpoints.versions import load_version, save_imported_phase_record, save_phase_version, save_version
 from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
 
@@ -296,7 +296,7 @@ class DatabaseBackend:
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None) -> ImportedRecord:
         with quarantine.quarantine_on_integrity_error(self.checkpointer_state, session_id):
-            return import_legacy_phase_record.import_phase_record(
+            return save_imported_phase_record.import_phase_record(
                 self.checkpointer_state, session_id, record, run_id=run_id
             )
 

@@ -17,9 +17,6 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import load_run_phase_and_snapshot, save_version
 
-#: Number of versions that are read at once in the search for a snapshot.
-_CHUNK_SIZE = 50
-
 
 def save_phase_version(
     store: Store,

@@ -1,4 +1,4 @@
-"""Import of phase records of other systems as versions."""
+"""Saving of phase records of other systems as versions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord, convert_phase_record
 from checkpoints.versions.save_phase_version import save_phase_version
-
-#: Number of versions that are read at once in the search for a snapshot.
-_CHUNK_SIZE = 50
 
 
 def import_phase_record(store: Store, session_id: str, record: object, *, run_id: str | None = None) -> ImportedRecord:
