@@ -21,7 +21,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from harness_site.accounts import field_encryption, first_admin, record_user_audit_events
+from harness_site.accounts import encrypt_stored_secrets, first_admin, record_user_audit_events
 from harness_site.accounts.recent_login import has_logged_in_recently_or_cannot_reauthenticate
 from harness_site.accounts.second_factor_holders_and_requirements import FACTOR_TYPES, is_last_required_factor
 
@@ -155,10 +155,10 @@ class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
         return not is_last_required_factor(authenticator)
 
     def encrypt(self, text: str) -> str:
-        return field_encryption.encrypt_field(text)
+        return encrypt_stored_secrets.encrypt_field(text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        return field_encryption.decrypt_field(encrypted_text)
+        return encrypt_stored_secrets.decrypt_field(encrypted_text)
 
     def get_totp_label(self, user: User) -> str:
         return user.get_username()

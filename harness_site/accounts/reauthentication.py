@@ -25,7 +25,7 @@ from django.urls import Resolver404, get_script_prefix, resolve, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from harness_site.accounts import field_encryption
+from harness_site.accounts import encrypt_stored_secrets
 from harness_site.accounts.permissions import MemberRequest, P, R
 from harness_site.accounts.recent_login import has_logged_in_recently_or_cannot_reauthenticate
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
@@ -116,7 +116,7 @@ def resume_suspended_request(request: HttpRequest, state: Mapping[str, str]) -> 
     next_url = get_next_redirect_url(request, "next")
     if next_url and next_url != state["path"]:  # a reauthentication for another page, in another tab
         return redirect(next_url)
-    suspended = deserialize_request(field_encryption.decrypt_field(state["sealed"], purpose=_PURPOSE), request)
+    suspended = deserialize_request(encrypt_stored_secrets.decrypt_field(state["sealed"], purpose=_PURPOSE), request)
     match = resolve(suspended.path_info)
     response: HttpResponseBase = match.func(suspended, *match.args, **match.kwargs)
     return response
@@ -151,7 +151,7 @@ def _store_request_and_redirect_to_reauthentication(request: MemberRequest) -> H
 
     The request is encrypted because a form may contain secrets that are stored nowhere else.
     """
-    encrypted_request = field_encryption.encrypt_field(serialize_request(request), purpose=_PURPOSE)
+    encrypted_request = encrypt_stored_secrets.encrypt_field(serialize_request(request), purpose=_PURPOSE)
     # A view that only accepts forms redirects to the page with its form.
     cancel_url = get_safe_redirect_path(request.POST["next"]) if request.POST.get("next") else request.path
     stash_and_reauthenticate(

@@ -10,14 +10,14 @@ from typing import Final
 
 from django.http import HttpRequest
 
-from harness_site.accounts import field_encryption
+from harness_site.accounts import encrypt_stored_secrets
 
 _PURPOSE: Final = "once"
 
 
 def store_secret_for_next_page(request: HttpRequest, key: str, values: dict[str, str]) -> None:
     """Store a secret and what its page says about it, until `pop_secret_for_page` is called with the same key."""
-    request.session[key] = field_encryption.encrypt_field(json.dumps(values), purpose=_PURPOSE)
+    request.session[key] = encrypt_stored_secrets.encrypt_field(json.dumps(values), purpose=_PURPOSE)
 
 
 def pop_secret_for_page(request: HttpRequest, key: str) -> dict[str, str] | None:
@@ -25,5 +25,5 @@ def pop_secret_for_page(request: HttpRequest, key: str) -> dict[str, str] | None
     encrypted: str | None = request.session.pop(key, None)
     if encrypted is None:
         return None
-    values: dict[str, str] = json.loads(field_encryption.decrypt_field(encrypted, purpose=_PURPOSE))
+    values: dict[str, str] = json.loads(encrypt_stored_secrets.decrypt_field(encrypted, purpose=_PURPOSE))
     return values

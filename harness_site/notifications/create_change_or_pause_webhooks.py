@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
-from harness_site.accounts import field_encryption, generate_and_digest_secrets, record_user_audit_events
+from harness_site.accounts import encrypt_stored_secrets, generate_and_digest_secrets, record_user_audit_events
 from harness_site.accounts.models import Membership
 from harness_site.notifications import safe_http
 from harness_site.notifications.models import CALL_EVENTS, Delivery, DeliveryStatus, Webhook, WebhookFormat
@@ -40,8 +40,8 @@ def create_webhook_with_secret(
             workspace=by.workspace,
             name=name,
             host=host,
-            encrypted_address=field_encryption.encrypt_field(address, purpose=ENCRYPTION_PURPOSE),
-            encrypted_secret=field_encryption.encrypt_field(secret, purpose=ENCRYPTION_PURPOSE),
+            encrypted_address=encrypt_stored_secrets.encrypt_field(address, purpose=ENCRYPTION_PURPOSE),
+            encrypted_secret=encrypt_stored_secrets.encrypt_field(secret, purpose=ENCRYPTION_PURPOSE),
             format=format,
             events=_join_events(events),
             tool_patterns=tool_patterns,
@@ -96,7 +96,7 @@ def update_webhook(
         is_readdressed = bool(address) and address != _decrypt_address(stored)
         if is_readdressed:
             stored.host = safe_http.parse_webhook_url(address).hostname or ""
-            stored.encrypted_address = field_encryption.encrypt_field(address, purpose=ENCRYPTION_PURPOSE)
+            stored.encrypted_address = encrypt_stored_secrets.encrypt_field(address, purpose=ENCRYPTION_PURPOSE)
         after = _collect_recorded_values(stored)
         changed_values = {key for key in after if after[key] != before[key]}
         changed_fields = frozenset((changed_values - {"host"}) | ({"address"} if is_readdressed else set()))
@@ -141,7 +141,7 @@ def _join_events(events: Iterable[str]) -> str:
 
 
 def _decrypt_address(webhook: Webhook) -> str:
-    return field_encryption.decrypt_field(webhook.encrypted_address, purpose=ENCRYPTION_PURPOSE)
+    return encrypt_stored_secrets.decrypt_field(webhook.encrypted_address, purpose=ENCRYPTION_PURPOSE)
 
 
 def _collect_recorded_values(webhook: Webhook) -> dict[str, Any]:

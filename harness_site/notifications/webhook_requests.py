@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from checkpoints.db import clock
-from harness_site.accounts import field_encryption
+from harness_site.accounts import encrypt_stored_secrets
 from harness_site.core import formatting
 from harness_site.notifications import safe_http
 from harness_site.notifications.create_change_or_pause_webhooks import ENCRYPTION_PURPOSE
@@ -45,10 +45,10 @@ def post_to_webhook_and_get_status(delivery: Delivery, message: NoticeMessage) -
         else build_json_payload(str(delivery.pk), message)
     )
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    secret = field_encryption.decrypt_field(webhook.encrypted_secret, purpose=ENCRYPTION_PURPOSE)
+    secret = encrypt_stored_secrets.decrypt_field(webhook.encrypted_secret, purpose=ENCRYPTION_PURPOSE)
     headers = _build_request_headers(delivery, message.event, body, secret)
     return safe_http.post_to_public_address(
-        field_encryption.decrypt_field(webhook.encrypted_address, purpose=ENCRYPTION_PURPOSE), body, headers
+        encrypt_stored_secrets.decrypt_field(webhook.encrypted_address, purpose=ENCRYPTION_PURPOSE), body, headers
     )
 
 

@@ -21,8 +21,8 @@ from checkpoints.models import ToolCall
 from harness_site.core import masked_formatting
 from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
-from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.core.masking.masker import mask_json_value, mask_text
+from harness_site.core.masking.replace_digests_by_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.core.rendering.safe_display_text import mask_safe_link_or_return_empty
 from harness_site.review import argument_edit_parsing_and_originals, argument_form_fields
 from harness_site.review.argument_field_paths import RowState

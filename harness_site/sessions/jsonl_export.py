@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness_site.core.hidden_characters import escape_hidden_in_json
-from harness_site.core.masking.digest_fingerprints import replace_file_digests_by_keyed_fingerprints
 from harness_site.core.masking.masker import mask_json_value
+from harness_site.core.masking.replace_digests_by_fingerprints import replace_file_digests_by_keyed_fingerprints
 from harness_site.sessions.selectors import unmasked_session_export_records
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from checkpoints.formats.parse_message_parts import OtherPart, Part, ReasoningPart, ResultPart, TextPart
-from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.core.masking.masker import MASK, get_masked_text_slice, mask_secret_fields_only
+from harness_site.core.masking.replace_digests_by_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.core.rendering.json_tree import dump_json_for_display
 from harness_site.core.rendering.text_shortening import get_byte_size
 from harness_site.sessions.selectors.conversation_window import CallCard

@@ -46,7 +46,6 @@ from harness_site.core.cached_urls import (
 )
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable_characters
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
-from harness_site.core.masking.digest_fingerprints import replace_digest_by_fingerprint_if_masking
 from harness_site.core.masking.encrypted_names_in_urls import encrypt_name_if_masked, mask_query_string
 from harness_site.core.masking.masker import (
     is_masking_active,
@@ -54,6 +53,7 @@ from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,
 )
+from harness_site.core.masking.replace_digests_by_fingerprints import replace_digest_by_fingerprint_if_masking
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import mask_and_dump_json

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from checkpoints.models import Message
-from harness_site.sessions.selectors import message_windows
-from harness_site.sessions.selectors.message_windows import SegmentRange
+from harness_site.sessions.selectors import transcript_message_queries
+from harness_site.sessions.selectors.transcript_message_queries import SegmentRange
 from harness_site.sessions.selectors.version_lookup import Version
 
 #: Number of positions compared in one query; each query divides the range by this number.
@@ -33,9 +33,9 @@ def find_common_prefix(old: Version, new: Version) -> CommonPrefix:
     if old.segment_id == new.segment_id:
         return CommonPrefix(min(old.length, new.length), has_shared_rows=True)
     old_ranges, new_ranges = (
-        message_windows.load_segment_ranges(version.segment_id, version.length) for version in (old, new)
+        transcript_message_queries.load_segment_ranges(version.segment_id, version.length) for version in (old, new)
     )
-    shared_rows = message_windows.count_shared_messages(old_ranges, new_ranges)
+    shared_rows = transcript_message_queries.count_shared_messages(old_ranges, new_ranges)
     low, high = shared_rows, min(old.length, new.length)
     while low < high:
         positions = range(low, high, max(1, (high - low) // _PROBES))

@@ -31,9 +31,9 @@ from harness_site.sessions.compare.message_alignment import (
 )
 from harness_site.sessions.compare.message_part_differences import EditedField, compare_fields
 from harness_site.sessions.plan_steps_and_changes import Plan, StepChange, StepChangeKind
-from harness_site.sessions.selectors import calls_between_versions, message_windows, version_lookup
+from harness_site.sessions.selectors import calls_between_versions, transcript_message_queries, version_lookup
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
-from harness_site.sessions.selectors.message_windows import StoredMessage
+from harness_site.sessions.selectors.transcript_message_queries import StoredMessage
 from harness_site.sessions.selectors.version_lookup import Version
 from harness_site.sessions.tool_views import load_newest_todo_list
 
@@ -257,7 +257,7 @@ def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Re
     """
     at = first
     for begin, end in list_displayed_ranges(first, version.length):
-        for message in message_windows.load_and_verify_newest_messages_within_size(
+        for message in transcript_message_queries.load_and_verify_newest_messages_within_size(
             version.segment_id, begin, end, size=COMPARED_SIZE
         ):
             line = kind(_convert_to_compared_message(message))
@@ -269,7 +269,7 @@ def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Re
 
 def _load_messages_unless_too_large(version: Version, first: int) -> list[ComparedMessage] | None:
     upto = min(version.length, first + COMPARED)
-    stored = message_windows.load_and_verify_newest_messages_within_size(
+    stored = transcript_message_queries.load_and_verify_newest_messages_within_size(
         version.segment_id, first, upto, size=COMPARED_SIZE
     )
     return [_convert_to_compared_message(message) for message in stored] if len(stored) == upto - first else None
@@ -288,7 +288,7 @@ def _load_messages_before_first_result(new: Version, shared: int, lines: Sequenc
             return ()
     else:
         return ()
-    stored = message_windows.load_and_verify_newest_messages_within_size(
+    stored = transcript_message_queries.load_and_verify_newest_messages_within_size(
         new.segment_id, max(0, shared - _MESSAGES_WITH_CALLS), shared
     )
     return tuple(_convert_to_compared_message(message) for message in stored)
@@ -308,7 +308,7 @@ def _open_fold_at_positions(fold: Fold, new: Version, positions: Sequence[int]) 
     for position in positions:
         if not at - EXPANDED_MESSAGES < position < end or position < fold.position:
             continue
-        for message in message_windows.load_and_verify_newest_messages_within_size(
+        for message in transcript_message_queries.load_and_verify_newest_messages_within_size(
             new.segment_id, max(at, position), min(position + EXPANDED_MESSAGES, end)
         ):
             if message.position > at:

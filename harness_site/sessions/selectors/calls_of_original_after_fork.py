@@ -16,7 +16,7 @@ from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, parse_message_parts
 from checkpoints.models import Checkpoint, ToolCall
 from checkpoints.models.tool_calls_and_results import COPIED_CALLS_AFTER_FORK
-from harness_site.sessions.selectors import message_windows
+from harness_site.sessions.selectors import transcript_message_queries
 
 #: Number of the last messages of what a fork has copied in which calls without a result are searched.
 _MAX_MESSAGES: Final = 64
@@ -56,8 +56,8 @@ def _load_ids_of_calls_without_result(fork_pk: int) -> list[str]:
     if first is None:
         return []
     segment_id, length = first
-    ranges = message_windows.load_segment_ranges(segment_id, length)
-    messages = message_windows.query_messages_of_ranges(ranges).filter(position__gte=length - _MAX_MESSAGES)
+    ranges = transcript_message_queries.load_segment_ranges(segment_id, length)
+    messages = transcript_message_queries.query_messages_of_ranges(ranges).filter(position__gte=length - _MAX_MESSAGES)
     messages = messages.alias(size=Length(DecompressedText("body"))).filter(size__lte=_LONGEST_BODY)
     return _list_ids_of_calls_without_result(messages.order_by("position").values_list("body", flat=True))
 

@@ -25,14 +25,14 @@ from harness_site.sessions.selectors import (
     call_records,
     call_result_pairs,
     message_origin_versions_and_runs,
-    message_windows,
+    transcript_message_queries,
     version_list,
     version_lookup,
 )
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.call_result_pairs import Spot
 from harness_site.sessions.selectors.message_origin_versions_and_runs import Origin, RunFacts, SegmentFacts
-from harness_site.sessions.selectors.message_windows import WINDOW, SegmentRange, StoredMessage
+from harness_site.sessions.selectors.transcript_message_queries import WINDOW, SegmentRange, StoredMessage
 from harness_site.sessions.selectors.version_lookup import Version
 
 #: Number of messages by which a window may grow to keep a call and its result together.
@@ -65,7 +65,11 @@ class TranscriptVersion:
     @cached_property
     def segment_ranges(self) -> list[SegmentRange]:
         """The segments that have its messages, from its start; one query."""
-        return [] if self.segment_id is None else message_windows.load_segment_ranges(self.segment_id, self.length)
+        return (
+            []
+            if self.segment_id is None
+            else transcript_message_queries.load_segment_ranges(self.segment_id, self.length)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,11 +384,11 @@ def _load_widened_window_and_message_before(
     """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""
     if transcript.segment_id is None or first >= upto:
         return None, []
-    stored = message_windows.load_message_window_or_raise_if_gap(
+    stored = transcript_message_queries.load_message_window_or_raise_if_gap(
         transcript.segment_id, max(0, first - _MARGIN), min(transcript.length, upto + _MARGIN)
     )
     if stored[0].position > first:  # very large neighbours would displace the requested messages
-        stored = message_windows.load_message_window_or_raise_if_gap(transcript.segment_id, first, upto)
+        stored = transcript_message_queries.load_message_window_or_raise_if_gap(transcript.segment_id, first, upto)
     start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
     while start > 0 and _begins_with_tool_result(stored[start]):
         start -= 1
@@ -626,8 +630,8 @@ class _ConversationBuilder:
         if not first:
             return None
         quoted_id = json.dumps(record.call_id, ensure_ascii=False)
-        messages = message_windows.query_messages_of_ranges(self.transcript.segment_ranges).filter(
-            message_windows.build_body_contains_condition(quoted_id), position__lt=first
+        messages = transcript_message_queries.query_messages_of_ranges(self.transcript.segment_ranges).filter(
+            transcript_message_queries.build_body_contains_condition(quoted_id), position__lt=first
         )
         rows = messages.order_by("-position").values_list("position", "body")[:_MESSAGES_OF_ONE_CALL_ID]
         return next((position for position, body in rows if _asks_for_call(body, record)), None)
@@ -701,12 +705,16 @@ class _ConversationBuilder:
             and segment.parent_session == self.session.pk
         }
         longest = max((message.size for message in self.messages if message.pk in replaced), default=0)
-        bodies = message_windows.load_unverified_ids_and_bodies_by_place(set(replaced.values()), longest=longest)
+        bodies = transcript_message_queries.load_unverified_ids_and_bodies_by_place(
+            set(replaced.values()), longest=longest
+        )
         return {
             message.pk
             for message, parts in zip(self.messages, self.parts, strict=True)
             if message.pk in replaced
-            and message_windows.has_message_only_grown(bodies.get(replaced[message.pk]), message.message_id, parts)
+            and transcript_message_queries.has_message_only_grown(
+                bodies.get(replaced[message.pk]), message.message_id, parts
+            )
         }
 
     def _build_pending_items(self, run_number: int | None) -> Iterator[Item]:

@@ -24,8 +24,11 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals_and_transcript_verification
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import ERROR_STATUSES, TranscriptVersion
-from harness_site.sessions.selectors.message_windows import build_body_contains_condition, query_messages_of_ranges
 from harness_site.sessions.selectors.stored_results_given_again import load_stored_result_index
+from harness_site.sessions.selectors.transcript_message_queries import (
+    build_body_contains_condition,
+    query_messages_of_ranges,
+)
 
 #: Messages in memory at once.
 _CHUNK_SIZE = 25

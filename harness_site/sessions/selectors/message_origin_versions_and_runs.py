@@ -14,7 +14,7 @@ from django.db.models import Min, QuerySet
 from checkpoints.enums import IMPORTED_RUN_HOST
 from checkpoints.models import Checkpoint, Run, Segment
 from checkpoints.models.run import FORK_RUN_NUMBER
-from harness_site.sessions.selectors.message_windows import StoredMessage
+from harness_site.sessions.selectors.transcript_message_queries import StoredMessage
 
 #: Upper bound of run numbers (32-bit integer).
 _MAX_RUN_NUMBER: Final = 2**31 - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from checkpoints.formats import parse_json_or_return_text
-from harness_site.sessions.selectors import find_words_errors_and_decisions, message_windows
+from harness_site.sessions.selectors import find_words_errors_and_decisions, transcript_message_queries
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, MessageEntry
 
 #: Beginning of the field in canonical JSON; inside of a string its quotes would be escaped.
@@ -18,7 +18,7 @@ def load_changed_permission_modes_by_position(window: Conversation) -> dict[int,
 
     Positions before the first named mode are left out. Raises `IntegrityError` for a message that was altered.
     """
-    has_field = message_windows.build_body_contains_condition(_FIELD)
+    has_field = transcript_message_queries.build_body_contains_condition(_FIELD)
     messages = find_words_errors_and_decisions.query_version_messages(window.place).filter(has_field)
     columns = messages.values_list("position", "body")
     before = columns.filter(position__lt=window.first).order_by("-position").first()

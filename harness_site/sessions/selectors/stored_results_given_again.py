@@ -17,7 +17,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.formats.parse_message_parts import CallPart, parse_message_parts
 from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Session, ToolCall
-from harness_site.sessions.selectors import conversation_window, message_windows
+from harness_site.sessions.selectors import conversation_window, transcript_message_queries
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import (
     CallCard,
@@ -195,8 +195,8 @@ def _iterate_positions_of_same_calls(
 ) -> Iterator[int]:
     """Yield the positions of the later messages that ask for the same tool with the same arguments."""
     digests = set(ToolCall.objects.values_list("args_digest", "asked_args_digest").get(pk=call.pk))
-    messages = message_windows.query_messages_of_ranges(transcript.segment_ranges).filter(
-        message_windows.build_body_contains_condition(call.tool), position__gt=first_position
+    messages = transcript_message_queries.query_messages_of_ranges(transcript.segment_ranges).filter(
+        transcript_message_queries.build_body_contains_condition(call.tool), position__gt=first_position
     )
     rows = messages.order_by("position").values_list("position", "body")[:_MAX_MESSAGES]
     for position, body in rows.iterator(chunk_size=20):

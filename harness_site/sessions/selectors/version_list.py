@@ -14,8 +14,8 @@ from checkpoints.formats.token_counts import TokenCounts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from harness_site.sessions import plan_steps_and_changes
 from harness_site.sessions.plan_steps_and_changes import StepChange, StepChangeKind
-from harness_site.sessions.selectors import calls_of_original_after_fork, message_windows
-from harness_site.sessions.selectors.message_windows import SegmentRange, count_shared_messages
+from harness_site.sessions.selectors import calls_of_original_after_fork, transcript_message_queries
+from harness_site.sessions.selectors.transcript_message_queries import SegmentRange, count_shared_messages
 from harness_site.sessions.selectors.version_lookup import (
     Version,
     build_verified_version,
@@ -172,14 +172,14 @@ def _mark_continued_answers(rows: Iterable[VersionRow], tree: Mapping[int, tuple
         for row in rows
         if row.previous is not None and row.removed == 1 and row.added
     }
-    bodies = message_windows.load_unverified_ids_and_bodies_by_place(
+    bodies = transcript_message_queries.load_unverified_ids_and_bodies_by_place(
         {place for pair in places.values() for place in pair}, longest=_LONGEST_COMPARED_BODY
     )
     continued = {
         version
         for version, (before, after) in places.items()
         if (grown := bodies.get(after)) is not None
-        and message_windows.has_message_only_grown(
+        and transcript_message_queries.has_message_only_grown(
             bodies.get(before), grown[0], parse_message_parts.parse_message_parts(grown[1])
         )
     }

@@ -33,7 +33,7 @@ from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
-from harness_site.core.masking.digest_fingerprints import replace_file_digests_by_keyed_fingerprints
+from harness_site.core.masking.replace_digests_by_fingerprints import replace_file_digests_by_keyed_fingerprints
 from harness_site.core.rendering import (
     ansi_colors,
     json_tree,

@@ -18,7 +18,7 @@ from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.parse_message_parts import CallPart, parse_message_parts
 from checkpoints.models import ToolCall
 from harness_site.sessions.plan_steps_and_changes import Plan
-from harness_site.sessions.selectors import message_windows
+from harness_site.sessions.selectors import transcript_message_queries
 from harness_site.sessions.selectors.calls_between_versions import (
     SavedVersion,
     build_calls_between_versions_condition,
@@ -100,7 +100,7 @@ def find_newest_todo_list_in_transcript(transcript: TranscriptVersion) -> Newest
     short = sized.filter(stored_size__lte=_MAX_STORED_SIZE, length__lte=MAX_MESSAGE_LENGTH)
     positions = short.filter(names).order_by("-position").values_list("position", flat=True)[:_MAX_MESSAGES_TRIED]
     for position in positions:
-        for message in message_windows.load_message_window_or_raise_if_gap(
+        for message in transcript_message_queries.load_message_window_or_raise_if_gap(
             transcript.segment_id, position, position + 1
         ):
             if (plan := _find_last_todo_list_of_message(message.body)) is not None:

@@ -29,9 +29,9 @@ from harness_site.sessions.parse_message_number_or_time import MAX_INPUT_LENGTH
 from harness_site.sessions.selectors import (
     conversation_window,
     find_words_errors_and_decisions,
-    message_windows,
     permission_modes,
     prompt_outline_and_version_summaries,
+    transcript_message_queries,
     version_lookup,
 )
 from harness_site.sessions.selectors.conversation_window import (
@@ -42,8 +42,8 @@ from harness_site.sessions.selectors.conversation_window import (
     TranscriptVersion,
 )
 from harness_site.sessions.selectors.find_words_errors_and_decisions import Landmark
-from harness_site.sessions.selectors.message_windows import WINDOW
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.transcript_message_queries import WINDOW
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
@@ -330,11 +330,13 @@ def _load_requested_window(request: MemberRequest, head: SessionHead, transcript
     return load()
 
 
-def load_verified_message_or_none(transcript: TranscriptVersion, position: int) -> message_windows.StoredMessage | None:
+def load_verified_message_or_none(
+    transcript: TranscriptVersion, position: int
+) -> transcript_message_queries.StoredMessage | None:
     """Load and verify a message of a version; None if the version has no such message."""
     if transcript.segment_id is None or position >= transcript.length:
         return None
-    messages = message_windows.load_and_verify_newest_messages_within_size(
+    messages = transcript_message_queries.load_and_verify_newest_messages_within_size(
         transcript.segment_id, position, position + 1
     )
     return messages[0] if messages else None

@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks as CaptureCallbacks
 from pytest_django.fixtures import Settings
 
-from harness_site.accounts import field_encryption
+from harness_site.accounts import encrypt_stored_secrets
 from tests.support.audit_entries import list_entries
 from tests.support.factories import PASSWORD
 from tests.support.page_text import visible_text
@@ -67,21 +67,21 @@ def test_secret_is_stored_encrypted(fresh: Client, alice: User) -> None:
     for factor in Authenticator.objects.filter(user=alice):
         assert secret not in str(factor.data)
     stored = Authenticator.objects.get(user=alice, type="totp").data["secret"]
-    assert field_encryption.decrypt_field(stored) == secret
+    assert encrypt_stored_secrets.decrypt_field(stored) == secret
 
 
 def test_factor_works_after_a_key_rotation(alice: User, settings: Settings) -> None:
-    stored = field_encryption.encrypt_field("seed")
+    stored = encrypt_stored_secrets.encrypt_field("seed")
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another"
-    assert field_encryption.decrypt_field(stored) == "seed"
+    assert encrypt_stored_secrets.decrypt_field(stored) == "seed"
 
 
 def test_factor_under_a_lost_key_is_reported(alice: User, settings: Settings) -> None:
-    stored = field_encryption.encrypt_field("seed")
+    stored = encrypt_stored_secrets.encrypt_field("seed")
     settings.SECRET_KEY = "another"
     with pytest.raises(ImproperlyConfigured, match="HARNESS_OLD_SECRET_KEYS, or reset the second factors"):
-        field_encryption.decrypt_field(stored)
+        encrypt_stored_secrets.decrypt_field(stored)
 
 
 def test_recovery_codes_are_shown_once(fresh: Client, alice: User) -> None:

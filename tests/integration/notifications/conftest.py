@@ -14,7 +14,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role, SessionStatus
 from checkpoints.models import ToolCall, Workspace
-from harness_site.accounts import field_encryption
+from harness_site.accounts import encrypt_stored_secrets
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import CALL_EVENTS, Delivery, Notice, Webhook, WebhookFormat
@@ -97,8 +97,8 @@ def make_webhook(
         workspace=fields.pop("workspace", None) or make_workspace(),
         name=fields.pop("name", "pager"),
         host=address.split("/")[2].partition(":")[0],
-        encrypted_address=field_encryption.encrypt_field(address, purpose="webhooks"),
-        encrypted_secret=field_encryption.encrypt_field("whsec_test", purpose="webhooks"),
+        encrypted_address=encrypt_stored_secrets.encrypt_field(address, purpose="webhooks"),
+        encrypted_secret=encrypt_stored_secrets.encrypt_field("whsec_test", purpose="webhooks"),
         format=format,
         events=events or ",".join(CALL_EVENTS),
         created_by="dora",

@@ -14,7 +14,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Decision, ToolCall
 from checkpoints.store.database_client_state import Store
-from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
+from harness_site.core.masking.replace_digests_by_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.review.forms import ApprovalForm
 from harness_site.review.record_decision_from_form import build_decision_target, record_decision_from_form
 from harness_site.review.views import decision_card

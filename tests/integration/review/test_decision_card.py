@@ -26,7 +26,7 @@ from checkpoints.enums import (
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.seals.decision_keys import get_decision_keys
-from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
+from harness_site.core.masking.replace_digests_by_fingerprints import compute_keyed_fingerprint_of_digest
 from tests.integration.review.interrupted_calls import lost_call, page, raw
 from tests.support.factories import (
     THEN,

@@ -15,7 +15,7 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind, CallStatus, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
-from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
+from harness_site.core.masking.replace_digests_by_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.review.models import EvidenceFile
 from tests.integration.review.conftest import Lost
 from tests.integration.review.payment_agents import APPROVE, awaiting

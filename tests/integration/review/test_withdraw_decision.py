@@ -12,7 +12,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.tool_calls_and_results import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
-from harness_site.core.masking.digest_fingerprints import compute_keyed_fingerprint_of_digest
+from harness_site.core.masking.replace_digests_by_fingerprints import compute_keyed_fingerprint_of_digest
 from tests.integration.review.interrupted_calls import lost_call
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
 from tests.support.page_text import visible_text

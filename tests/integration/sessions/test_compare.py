@@ -14,7 +14,7 @@ from checkpoints.models import Checkpoint, Session
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions.compare.message_alignment import Edited
 from harness_site.sessions.compare.message_part_differences import EditedField
-from harness_site.sessions.selectors import message_windows
+from harness_site.sessions.selectors import transcript_message_queries
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import (
     THEN,
@@ -46,13 +46,13 @@ def test_shared_messages_are_not_read(session: Session, monkeypatch: pytest.Monk
     say(session, "c")
     make_checkpoint(session=session)
     read: list[tuple[int, int]] = []
-    window = message_windows.load_and_verify_newest_messages_within_size
+    window = transcript_message_queries.load_and_verify_newest_messages_within_size
 
     def counted(segment_id: int, first: int, upto: int, **limits: Any) -> Any:
         read.append((first, upto))
         return window(segment_id, first, upto, **limits)
 
-    monkeypatch.setattr(message_windows, "load_and_verify_newest_messages_within_size", counted)
+    monkeypatch.setattr(transcript_message_queries, "load_and_verify_newest_messages_within_size", counted)
     found = compared(session, 1, 2)
     assert (found.shared, lines(found)) == (2, [(2, 0), ("+", "c")])
     assert read == [(2, 3)]

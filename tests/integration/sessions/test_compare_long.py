@@ -8,8 +8,8 @@ from django.test import Client
 from checkpoints.models import Session
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.message_alignment import FurtherMessages
-from harness_site.sessions.selectors import calls_between_versions, message_windows
-from harness_site.sessions.selectors.message_windows import StoredMessage
+from harness_site.sessions.selectors import calls_between_versions, transcript_message_queries
+from harness_site.sessions.selectors.transcript_message_queries import StoredMessage
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import make_call, make_checkpoint
 from tests.support.page_text import visible_text
@@ -68,14 +68,14 @@ def test_only_displayed_messages_of_a_long_range_are_read(session: Session, monk
     say(session, *[f"message {number}" for number in range(100)])
     make_checkpoint(session=session)
     read: list[int] = []
-    window = message_windows.load_and_verify_newest_messages_within_size
+    window = transcript_message_queries.load_and_verify_newest_messages_within_size
 
     def counting(*args: Any, **options: Any) -> list[StoredMessage]:
         found = window(*args, **options)
         read.extend(message.position for message in found)
         return found
 
-    monkeypatch.setattr(message_windows, "load_and_verify_newest_messages_within_size", counting)
+    monkeypatch.setattr(transcript_message_queries, "load_and_verify_newest_messages_within_size", counting)
     for a, b in ((1, 2), (2, 1)):
         read.clear()
         compared(session, a, b)

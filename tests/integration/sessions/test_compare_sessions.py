@@ -21,7 +21,7 @@ from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
 from harness_site.sessions.compare.compare_versions import Comparison
 from harness_site.sessions.compare.message_alignment import Added, Edited, Fold
-from harness_site.sessions.selectors import message_windows
+from harness_site.sessions.selectors import transcript_message_queries
 from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.factories import (
     THEN,
@@ -392,13 +392,13 @@ def test_equal_prefixes_of_independent_sessions_are_shared(origin: Session, monk
     make_messages(session=twin, texts=["Hello.", "What is it?", "A vase."])
     make_checkpoint(session=twin)
     read: list[tuple[int, int]] = []
-    window = message_windows.load_and_verify_newest_messages_within_size
+    window = transcript_message_queries.load_and_verify_newest_messages_within_size
 
     def counted(segment_id: int, first: int, upto: int, **limits: Any) -> Any:
         read.append((first, upto))
         return window(segment_id, first, upto, **limits)
 
-    monkeypatch.setattr(message_windows, "load_and_verify_newest_messages_within_size", counted)
+    monkeypatch.setattr(transcript_message_queries, "load_and_verify_newest_messages_within_size", counted)
     found = compared(origin, 1, twin, 1)
     assert found.shared == 2
     assert read == [(2, 3)]

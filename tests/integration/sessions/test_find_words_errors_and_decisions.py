@@ -23,7 +23,7 @@ from harness_site.sessions import transcript_search
 from harness_site.sessions.selectors import (
     conversation_window,
     find_words_errors_and_decisions,
-    message_windows,
+    transcript_message_queries,
 )
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.find_words_errors_and_decisions import (
@@ -117,7 +117,7 @@ def test_message_that_a_framework_wrote_is_found_and_shown_like_another_one(open
     ]
     bodies = [
         message.body
-        for message in message_windows.load_and_verify_newest_messages_within_size(at.segment_id or 0, 0, 3)
+        for message in transcript_message_queries.load_and_verify_newest_messages_within_size(at.segment_id or 0, 0, 3)
     ]
     assert [json.loads(body) for body in bodies] == said
     verify_session_rows.require_session_unaltered(cp.store.using, session)

@@ -1,4 +1,4 @@
-"""Windows of a transcript: only the displayed messages are loaded from the database."""
+"""Queries of the messages of a transcript, which follow its segments and load only what a page displays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading windows of stored transcripts."""
+"""Queries of the messages of stored transcripts."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -7,8 +7,8 @@ import pytest
 
 from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import Message, Segment, Session
-from harness_site.sessions.selectors import message_windows
-from harness_site.sessions.selectors.message_windows import SegmentRange
+from harness_site.sessions.selectors import transcript_message_queries
+from harness_site.sessions.selectors.transcript_message_queries import SegmentRange
 from tests.support.factories import make_message, make_session
 
 pytestmark = pytest.mark.django_db
@@ -25,8 +25,10 @@ def branch(session: Session, parent: Segment, at: int) -> Segment:
     return Segment.objects.create(session=session, parent=parent, parent_length=at)
 
 
-def texts(segment: Segment, first: int, upto: int, size: int = message_windows.WINDOW_SIZE) -> list[tuple[int, str]]:
-    found = message_windows.load_and_verify_newest_messages_within_size(segment.pk, first, upto, size=size)
+def texts(
+    segment: Segment, first: int, upto: int, size: int = transcript_message_queries.WINDOW_SIZE
+) -> list[tuple[int, str]]:
+    found = transcript_message_queries.load_and_verify_newest_messages_within_size(segment.pk, first, upto, size=size)
     return [(message.position, parse_json(message.body)["content"]) for message in found]
 
 
@@ -65,7 +67,7 @@ def test_compaction_starts_a_new_transcript(session: Session, root: Segment) -> 
     compacted = branch(session, root, 0)
     say(session, compacted, "summary")
     assert texts(compacted, 0, 1) == [(0, "summary")]
-    assert message_windows.load_segment_ranges(compacted.pk, 1) == [SegmentRange(compacted.pk, 0, 1)]
+    assert transcript_message_queries.load_segment_ranges(compacted.pk, 1) == [SegmentRange(compacted.pk, 0, 1)]
 
 
 def test_fork_reads_messages_of_its_origin(session: Session, root: Segment) -> None:
@@ -73,7 +75,7 @@ def test_fork_reads_messages_of_its_origin(session: Session, root: Segment) -> N
     forked = branch(other, root, 3)
     say(other, forked, "x")
     assert texts(forked, 0, 4) == [(0, "a"), (1, "b"), (2, "c"), (3, "x")]
-    assert message_windows.load_segment_ranges(forked.pk, 4) == [
+    assert transcript_message_queries.load_segment_ranges(forked.pk, 4) == [
         SegmentRange(root.pk, 0, 3),
         SegmentRange(forked.pk, 3, 4),
     ]
@@ -85,7 +87,7 @@ def test_branch_before_the_parents_messages_skips_the_parent(session: Session, r
     third = branch(session, second, 1)
     say(session, third, "B", "C")
     assert texts(third, 0, 3) == [(0, "a"), (1, "B"), (2, "C")]
-    assert message_windows.load_segment_ranges(third.pk, 3) == [
+    assert transcript_message_queries.load_segment_ranges(third.pk, 3) == [
         SegmentRange(root.pk, 0, 1),
         SegmentRange(third.pk, 1, 3),
     ]
@@ -103,7 +105,7 @@ def test_window_across_many_segments(session: Session, root: Segment) -> None:
         segment = branch(session, segment, position)
         say(session, segment, str(position))
     assert texts(segment, 2, 7) == [(2, "c"), (3, "d"), (4, "4"), (5, "5"), (6, "6")]
-    assert len(message_windows.load_segment_ranges(segment.pk, 20)) == 17
+    assert len(transcript_message_queries.load_segment_ranges(segment.pk, 20)) == 17
 
 
 def test_window_of_huge_messages_contains_at_least_one(session: Session, root: Segment) -> None:
@@ -125,7 +127,7 @@ def test_texts_are_read_exactly(session: Session) -> None:
 def test_window_takes_one_statement(session: Session, root: Segment, django_assert_num_queries: Queries) -> None:
     edited = branch(session, branch(session, root, 3), 3)
     with django_assert_num_queries(1):
-        message_windows.load_and_verify_newest_messages_within_size(edited.pk, 0, 3)
+        transcript_message_queries.load_and_verify_newest_messages_within_size(edited.pk, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -140,5 +142,5 @@ def test_window_takes_one_statement(session: Session, root: Segment, django_asse
     ],
 )
 def test_shared_messages_are_the_same_rows(one: list[SegmentRange], other: list[SegmentRange], common: int) -> None:
-    assert message_windows.count_shared_messages(one, other) == common
-    assert message_windows.count_shared_messages(other, one) == common
+    assert transcript_message_queries.count_shared_messages(one, other) == common
+    assert transcript_message_queries.count_shared_messages(other, one) == common
