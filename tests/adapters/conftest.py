@@ -7,7 +7,8 @@ too.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def play_story(
     effects: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> PlayStory:
+) -> Iterator[PlayStory]:
     def play(example: str) -> str:
         story = import_module(f"examples.{example}.__main__")
 
@@ -89,4 +90,7 @@ def play_story(
         story.play_killed_agent_and_confirmed_refund(database_url(), effects)
         return capsys.readouterr().out.splitlines()[-1]
 
-    return play
+    yield play
+    # The story of the OpenAI Agents SDK replaces the default runner of this process, which later tests use.
+    if runners := sys.modules.get("agents.run"):
+        runners.set_default_agent_runner(None)
