@@ -194,6 +194,28 @@ def test_draft_of_a_call_that_was_changed_meanwhile_chooses_no_answer(
     expect_heading(writer, "Approved: it has run")
 
 
+def test_preview_of_a_draft_that_is_discarded_meanwhile_is_not_drawn(
+    start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    page = open_page("alice")
+    page_actions.open_payment_card(page, start_payer().session_id)
+    page_actions.choose_answer(page, "Edit")
+    page.get_by_role("textbox", name="amount").fill("1230.00")
+    expect(page.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
+    late: list[tuple[Route, APIResponse]] = []
+    page.route("**/change/", lambda route: late.append((route, route.fetch())))
+    page.reload()
+    while not late:
+        page.wait_for_timeout(50)
+    page.get_by_role("button", name="Discard", exact=True).click()
+    route, response = late[0]
+    route.fulfill(response=response)
+    page.unroute("**/change/")
+    page_actions.wait_until(page, "!document.querySelector('form .htmx-request')")
+    page_actions.choose_answer(page, "Edit")
+    expect(page.get_by_text("No argument is changed yet.")).to_be_visible()
+
+
 def test_edit_of_a_draft_is_offered_again_once_somebody_else_has_changed_the_call(
     start_payer: StartPayer, open_page: OpenPage
 ) -> None:

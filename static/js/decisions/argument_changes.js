@@ -102,6 +102,11 @@ document.addEventListener("click", (event) => {
   }
 });
 
+/** Have nothing drawn that previews say about input from before. At most one preview waits for another one. */
+export function abortPreviews(form) {
+  for (let previews = 0; previews < 2; previews++) window.htmx.trigger(form, "htmx:abort");
+}
+
 /** Have the server list the changes of a draft that is back, as after typing. */
 export function listChangesOfDraft(form) {
   const isEdit = form.querySelector("[name='kind'][value='edit']")?.checked;

@@ -2,7 +2,7 @@
 
 import { findUnfoldedText, isFoldOfText } from "../unfolded_texts.js";
 import { addAmounts } from "./amounts.js";
-import { listChangesOfDraft, markChangedArguments } from "./argument_changes.js";
+import { abortPreviews, listChangesOfDraft, markChangedArguments } from "./argument_changes.js";
 import { labelButton, labelDecisions } from "./button_labels.js";
 import { findOwnField, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible, keepInView } from "./focus.js";
 import { markInvalidArguments, removeMendedErrors, reportMissingFields, showReportedErrorsAgain } from "./form_errors.js";
@@ -54,13 +54,12 @@ document.addEventListener(
   true,
 );
 
-// A form that is sent does not wait for the preview of its changes, which may take long: its response has them. At most one
-// preview waits for another one.
+// A form that is sent does not wait for the preview of its changes, which may take long: its response has them.
 document.addEventListener(
   "submit",
   ({ target }) => {
     if (!target.matches("form[data-decide]") || target.querySelector("button[type='submit']").disabled) return;
-    for (let previews = 0; previews < 2; previews++) window.htmx.trigger(target, "htmx:abort");
+    abortPreviews(target);
   },
   true,
 );

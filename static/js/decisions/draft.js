@@ -2,6 +2,7 @@
 // recorded or the reader signs out. `data-draft` names the form, over all responses that contain it. Somebody else who signs in
 // does not get it: it has the key of its user. Pages without live parts, as those that set up a second factor, keep it too.
 
+import { abortPreviews } from "./argument_changes.js";
 import { describeRows, listRowLists, showRows } from "./argument_rows.js";
 
 const PREFIX = "decision-draft:";
@@ -195,6 +196,7 @@ function forgetDraft(form) {
 
 /** Bring a form back to how the page was rendered, and forget its input. */
 function discardDraft(form) {
+  abortPreviews(form);
   form.reset();
   forgetDraft(form);
   reportChange();
