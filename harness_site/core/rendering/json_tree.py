@@ -41,6 +41,8 @@ _COLUMN_WIDTHS = ((8, "narrow"), (28, "wide"))
 #: Maximum numbers of characters of a value and of a row of a table for a list of objects.
 _WIDEST_CELL: Final = 40
 _WIDEST_ROW: Final = 64
+#: Maximum number of characters of a row of a table that has room beside the names of two objects around it.
+_WIDEST_NARROW_ROW: Final = 27
 #: Values nested deeper are written as JSON text.
 MAX_TREE_DEPTH = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
@@ -214,7 +216,7 @@ class _Writer:
         self.is_clamping = self.is_clamping or is_clamped
         listing = (
             self._render_table(value, depth)
-            if self.for_people and self._has_budget_for_table(value) and _has_room_as_table(value)
+            if self.for_people and self._has_budget_for_table(value) and _can_be_table(value)
             else self._render_list(value, depth)
         )
         if is_clamped:
@@ -245,7 +247,8 @@ class _Writer:
             ),
         )
         return build_html(
-            '<div class="rows-of-objects"><table><thead><tr><td></td>{}</tr></thead><tbody>{}</tbody></table></div>',
+            '<div class="rows-of-objects{}"><table><thead><tr><td></td>{}</tr></thead><tbody>{}</tbody></table></div>',
+            SafeString(" narrow") if sum(_list_column_widths(items)) <= _WIDEST_NARROW_ROW else "",
             heads,
             body,
         )
@@ -382,20 +385,27 @@ def _is_shorter_than(value: Any, limit: int) -> bool:
     return not _has_more_nodes_than(value, limit) and len(json.dumps(value, ensure_ascii=False)) < limit
 
 
-def _has_room_as_table(value: Any) -> TypeGuard[list[dict[str, Any]]]:
+def _can_be_table(value: Any) -> TypeGuard[list[dict[str, Any]]]:
     """Return whether a value is a list of objects with short values, each of which has room as a row."""
     if not isinstance(value, list) or not all(isinstance(item, dict) and item for item in value):
         return False
     if find_list_item_indexes_secret_to_reader(value):
         return False
+    values = [inner for item in value for inner in item.values()]
+    if any(isinstance(inner, dict | list) or (isinstance(inner, str) and "\n" in inner) for inner in values):
+        return False
+    widths = _list_column_widths(value)
+    return max(widths) <= _WIDEST_CELL and sum(widths) <= _WIDEST_ROW
+
+
+def _list_column_widths(items: list[dict[str, Any]]) -> list[int]:
+    """List the maximum numbers of characters in the columns of a table."""
     widths: dict[str, int] = {}
-    for item in value:
+    for item in items:
         for name, inner in item.items():
-            if isinstance(inner, dict | list) or (isinstance(inner, str) and "\n" in inner):
-                return False
             length = len(inner) if isinstance(inner, str) else len(json.dumps(inner))
             widths[name] = max(widths.get(name, len(name)), length)
-    return all(width <= _WIDEST_CELL for width in widths.values()) and sum(widths.values()) <= _WIDEST_ROW
+    return list(widths.values())
 
 
 def _choose_css_classes_of_multi_column_list(items: list[Any]) -> str:

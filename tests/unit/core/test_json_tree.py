@@ -199,6 +199,13 @@ def test_list_of_objects_is_a_table_where_nothing_is_folded() -> None:
     assert "rows-of-objects" not in mask_and_render_json_tree({"items": items}, limit=None).html
 
 
+@pytest.mark.parametrize(("price", "css_class"), [("39.90", " narrow"), ("unchanged since May", "")])
+def test_table_of_few_short_columns_is_narrow(price: str, css_class: str) -> None:
+    item = {"sku": "LMP-40", "quantity": 12, "unit_price": price}
+    html = mask_and_render_json_tree({"items": [item]}, limit=None, fold=False).html
+    assert f'<div class="rows-of-objects{css_class}"><table>' in html
+
+
 @pytest.mark.parametrize(
     "item", [{"a": [1]}, {"a": "x" * 41}, {"a": "x\ny"}, {f"n{number}": "x" * 8 for number in range(9)}, {}, 1]
 )
