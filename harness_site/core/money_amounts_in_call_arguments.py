@@ -30,7 +30,8 @@ _MAX_SEARCHED_ARGUMENTS: Final = 50
 #: before a decimal point, because `12,480` is another number in other countries.
 _AMOUNT: Final = re.compile(
     r"(?P<before>[A-Z]{3}|[€£$])? ?(?P<number>-?(?:\d{1,15}(?:\.\d{1,6})?|\d{1,3}(?:,\d{3}){1,4}\.\d{1,6})) ?"
-    r"(?P<after>[A-Z]{3}|€)?"
+    r"(?P<after>[A-Z]{3}|€)?",
+    re.ASCII,
 )
 #: A number in a sentence, with separators of any language.
 GROUPED_NUMBER: Final = re.compile(r"\d+(?:[.,\u00a0\u202f]\d+)*")

@@ -39,8 +39,8 @@ from harness_site.review.lists_edited_as_text_lines import (
     parse_list_lines,
 )
 from harness_site.review.remove_number_separators import (
+    count_decimal_places,
     has_currency,
-    has_three_decimal_places,
     is_plain_number_text,
     remove_number_separators,
 )
@@ -92,12 +92,14 @@ class ArgumentColumn:
     """What the fields of one name have in common in all rows of a list: `kind`, and `size` of the longest value.
 
     A value is optional if some rows of the call do not have it. In a column of texts that are numbers, all of them are.
+    `decimal_places` are those of the number that has most.
     """
 
     kind: str
     size: str
     is_optional: bool
     has_number_texts: bool = False
+    decimal_places: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,11 @@ class ArgumentField:
     with one item in each line, `secret` for a value that is masked as a whole, `rows` for the numbers of the rows of a
     list of objects, or `json` for everything else. `stored` is the text of the value as it is, before any typing; that
     of a secret is empty, and an empty field keeps it. An optional value is left out if its field is empty. `error` says
-    what is wrong with the typed text; it is empty until `copy_fields_with_errors` has set it. `warnings` say what is
-    unusual about it, after `copy_fields_with_warnings`. Then `row_sum` is the text to type for what the rows of a list
-    add up to, if the argument is another sum of them, and `displayed_row_sum` has it in the format of the reader.
+    what is wrong with the typed text; it is empty until `copy_fields_with_errors` has set it.
+
+    `copy_fields_with_warnings` sets the others: `is_warned_about` is True if something is unusual about the value, and
+    `warnings` say what. `row_sum` is the text to type for what the rows of a list add up to, if the argument is another
+    sum of them, and `displayed_row_sum` has it in the format of the reader.
     """
 
     place: ArgumentPath
@@ -120,6 +124,7 @@ class ArgumentField:
     column: ArgumentColumn | None = None
     is_optional: bool = False
     error: str = ""
+    is_warned_about: bool = False
     warnings: tuple[str, ...] = ()
     row_sum: str = ""
     displayed_row_sum: str = ""
@@ -147,7 +152,7 @@ class ArgumentField:
 
     @property
     def converted_number(self) -> str:
-        """The number that the tool gets for one that is typed with separators; empty for any other text."""
+        """The number that the tool gets for one that is typed in another way, as with separators; else empty."""
         if self.error or not (self.is_number_text or self.kind == "number"):
             return ""
         try:
@@ -216,12 +221,12 @@ class ArgumentField:
             return ABSENT
         if self.kind == "secret" and not self.typed:
             return MASK
-        if self.is_number_text:
+        if self.is_number_text and self.is_changed:
             return self._remove_number_separators()
         if self.kind in _LITERAL_KINDS | {"secret"}:
             return self.typed.replace("\r\n", "\n")
         if self.kind in LIST_KINDS:
-            items = parse_list_lines(self.kind, self.typed, is_point_ambiguous=self._is_point_ambiguous)
+            items = parse_list_lines(self.kind, self.typed, decimal_places=self._decimal_places)
             return [_convert_whole_number_to_integer(item) for item in items] if self._has_whole_numbers else items
         try:
             value = parse_json(self._remove_number_separators() if self.kind == "number" else self.typed)
@@ -239,9 +244,10 @@ class ArgumentField:
         return is_number and all(_WHOLE_NUMBER.fullmatch(line) for line in self.stored.split("\n"))
 
     @property
-    def _is_point_ambiguous(self) -> bool:
-        """Whether a point before three digits may separate thousands: the value has fewer decimal places."""
-        return not has_three_decimal_places(self.stored)
+    def _decimal_places(self) -> int:
+        if not self.stored and self.column is not None:
+            return self.column.decimal_places
+        return count_decimal_places(self.stored)
 
     def format_number_as_stored(self, number: Decimal) -> str:
         """Return the text that gives the tool exactly this number, with at least the decimal places that the value has.
@@ -266,7 +272,7 @@ class ArgumentField:
         text = self.typed.replace("\r\n", "\n")
         if not is_number and self.stored and has_currency(text) and not has_currency(self.stored):
             return text  # it is no number as the value is one, so it is quoted as it was typed
-        number = remove_number_separators(text, is_point_ambiguous=self._is_point_ambiguous)
+        number = remove_number_separators(text, decimal_places=self._decimal_places)
         return number.removeprefix("+") if is_number else number
 
     def _describe_error(self, error: ValueError) -> str:
@@ -383,6 +389,7 @@ def build_blank_row(row: Sequence[ArgumentField]) -> tuple[ArgumentField, ...]:
             stored="",
             is_optional=field.column.is_optional,
             error="",
+            is_warned_about=False,
             warnings=(),
             row_sum="",
         )
@@ -394,15 +401,19 @@ def build_blank_row(row: Sequence[ArgumentField]) -> tuple[ArgumentField, ...]:
 def _build_column(name: str, cells: Sequence[tuple[str, str]], row_count: int) -> ArgumentColumn:
     """Build what the fields of one name have in common, from the kind and text that each of the rows has for it."""
     kinds = {kind for kind, text in cells if kind and (kind, text) != ("json", "null")}
+    only_kind = next(iter(kinds)) if len(kinds) == 1 else ""
     if kinds <= _LITERAL_KINDS | {"secret"}:
-        kind = kinds.pop() if len(kinds - {"secret"}) == len(kinds) == 1 else "text"
+        kind = only_kind if only_kind in _LITERAL_KINDS else "text"
     else:
-        kind = kinds.pop() if len(kinds) == 1 else "json"
+        kind = only_kind or "json"
     longest = max(len(name) - _LETTERS_OF_HEAD, *(len(text) for _kind, text in cells))
     is_simple = kinds <= _SIMPLE_KINDS
     size = "narrow" if longest <= _NARROW else "middle" if longest <= _MIDDLE else "wide"
-    has_number_texts = kinds == {"text"} and all(is_plain_number_text(text) for each, text in cells if each == "text")
-    return ArgumentColumn(kind, size if is_simple else "block", len(cells) < row_count, has_number_texts)
+    texts = [text for each, text in cells if each == "text" and text]
+    has_number_texts = kinds == {"text"} and bool(texts) and all(map(is_plain_number_text, texts))
+    decimal_places = max(count_decimal_places(text) for _kind, text in cells)
+    size = size if is_simple else "block"
+    return ArgumentColumn(kind, size, len(cells) < row_count, has_number_texts, decimal_places)
 
 
 def _parse_row_numbers(text: str) -> frozenset[int]:
@@ -443,7 +454,7 @@ def _parse_value_and_restore_masked_parts(field: ArgumentField, original: Any) -
 def copy_fields_with_warnings(
     fields: tuple[ArgumentField, ...], warnings: tuple[ArgumentWarning, ...], outer_path: tuple[str, ...]
 ) -> tuple[ArgumentField, ...]:
-    """Return the fields, each with the warnings about its changed value and what is in it, and with the sum of rows.
+    """Return the fields, each with the warnings about its value and what is in it, and with the sum of rows.
 
     Args:
         fields: The fields.
@@ -461,16 +472,14 @@ def copy_fields_with_warnings(
 def _copy_field_with_warnings(
     field: ArgumentField, warnings: tuple[ArgumentWarning, ...], path: tuple[str | int, ...]
 ) -> ArgumentField:
-    sentences = tuple(
-        each.sentence
-        for each in warnings
-        if (each.is_about_change or each.row_sum is not None) and _is_beginning(path, each.path)
-    )
-    for each in warnings:
+    own = [each for each in warnings if _is_beginning(path, each.path)]
+    sentences = tuple(each.sentence for each in own if each.is_shown_at_field)
+    field = replace(field, is_warned_about=bool(own), warnings=sentences)
+    for each in own:
         if each.path == path and each.row_sum is not None:
             row_sum = field.format_number_as_stored(each.row_sum)
-            return replace(field, warnings=sentences, row_sum=row_sum, displayed_row_sum=each.displayed_row_sum)
-    return replace(field, warnings=sentences)
+            return replace(field, row_sum=row_sum, displayed_row_sum=each.displayed_row_sum)
+    return field
 
 
 def _is_beginning(path: tuple[str | int, ...], of_path: tuple[str | int, ...]) -> bool:

@@ -39,6 +39,9 @@ _MAX_VALUE_LENGTH: Final = 40
 _MAX_SUM_LENGTH: Final = 40
 _SUM_NOT_CHANGED: Final = gettext_lazy("{name} was not changed. Check whether it still adds up.")
 _SUM_DIFFERS: Final = gettext_lazy("The rows of {rows} add up to {sum}; {name} is {value}.")
+_SUM_UNKNOWN: Final = gettext_lazy(
+    "The rows of {rows} added up to {name}. Now a value in them is not a number, so the sum cannot be checked."
+)
 
 
 def _is_number(_name: str, value: Any) -> bool:
@@ -47,6 +50,10 @@ def _is_number(_name: str, value: Any) -> bool:
 
 def _is_whole_number(name: str, value: Any) -> bool:
     return _is_number(name, value) and _WHOLE_NUMBER.fullmatch(str(value).strip()) is not None
+
+
+def _is_amount_without_currency(name: str, value: Any) -> bool:
+    return is_amount_argument(name, value) and _is_number(name, value)
 
 
 def _is_amount_with_few_decimal_places(name: str, value: Any) -> bool:
@@ -71,41 +78,84 @@ def _is_currency(name: str, value: Any) -> bool:
     return "currency" in name.lower() and isinstance(value, str) and _CURRENCY.fullmatch(value) is not None
 
 
-#: Recognizes a kind of value by the name and the value of an argument → warning if it is not of this kind any more. A
-#: value can be of several kinds; the wider one is first.
-_KINDS: Final[tuple[tuple[Callable[[str, Any], bool], Promise], ...]] = (
-    (is_amount_argument, gettext_lazy("{name} was an amount; the new value “{value}” is not one.")),
-    (_is_number, gettext_lazy("{name} was a number; the new value “{value}” is not one.")),
-    (
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Kind of values: how it is recognized by the name and the value of an argument, and sentences where it is lost.
+
+    `is_lost` is said of a changed value that was of this kind, `is_missing` of a value in an added row if those of all
+    other rows are of this kind.
+    """
+
+    is_of_kind: Callable[[str, Any], bool]
+    is_lost: Promise
+    is_missing: Promise
+
+
+#: A value can be of several kinds; the wider one is first.
+_KINDS: Final = (
+    _Kind(
+        is_amount_argument,
+        gettext_lazy("{name} was an amount; the new value “{value}” is not one."),
+        gettext_lazy("{name} is an amount in the other rows; the value “{value}” is not one."),
+    ),
+    _Kind(
+        _is_amount_without_currency,
+        gettext_lazy("{name} was an amount without a currency; the new value “{value}” is not one."),
+        gettext_lazy("{name} is an amount without a currency in the other rows; the value “{value}” is not one."),
+    ),
+    _Kind(
+        _is_number,
+        gettext_lazy("{name} was a number; the new value “{value}” is not one."),
+        gettext_lazy("{name} is a number in the other rows; the value “{value}” is not one."),
+    ),
+    _Kind(
         _is_whole_number,
         gettext_lazy(
             "{name} was a whole number; the new value “{value}” is not one. A point starts the decimal places."
         ),
+        gettext_lazy(
+            "{name} is a whole number in the other rows; the value “{value}” is not one. A point starts the decimal"
+            " places."
+        ),
     ),
-    (
+    _Kind(
         _is_amount_with_few_decimal_places,
         gettext_lazy("{name} now has three or more decimal places. A point starts the decimal places."),
+        gettext_lazy("{name} has three or more decimal places. A point starts the decimal places."),
     ),
-    (_is_email_address, gettext_lazy("{name} was an e-mail address; the new value “{value}” is not one.")),
-    (_is_date, gettext_lazy("{name} was a date; the new value “{value}” is not one.")),
-    (_is_currency, gettext_lazy("{name} was the code of a currency; the new value “{value}” is not one.")),
+    _Kind(
+        _is_email_address,
+        gettext_lazy("{name} was an e-mail address; the new value “{value}” is not one."),
+        gettext_lazy("{name} is an e-mail address in the other rows; the value “{value}” is not one."),
+    ),
+    _Kind(
+        _is_date,
+        gettext_lazy("{name} was a date; the new value “{value}” is not one."),
+        gettext_lazy("{name} is a date in the other rows; the value “{value}” is not one."),
+    ),
+    _Kind(
+        _is_currency,
+        gettext_lazy("{name} was the code of a currency; the new value “{value}” is not one."),
+        gettext_lazy("{name} is the code of a currency in the other rows; the value “{value}” is not one."),
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentWarning:
-    """What is unusual about a changed value: `path` to it, displayed `name`, and a `sentence` with the value, masked.
+    """What is unusual about a value: `path` to it, displayed `name`, and a `sentence` with the value, masked.
 
-    `is_about_change` is False for a sum that was left as it was, although a list beside it was changed. If the rows of
-    that list add up to another sum, `row_sum` is that one, and `displayed_row_sum` in the format of the reader.
+    If the rows of a list add up to another sum than the value, `row_sum` is that one, and `displayed_row_sum` in the
+    format of the reader. `is_shown_at_field` is False for a sum whose field is already marked as not
+    changed.
     """
 
     path: tuple[str | int, ...]
     name: str
     sentence: str
-    is_about_change: bool = True
     row_sum: Decimal | None = None
     displayed_row_sum: str = ""
+    is_shown_at_field: bool = True
 
 
 def list_argument_warnings(before: Any, after: Any) -> tuple[ArgumentWarning, ...]:
@@ -138,10 +188,7 @@ def _generate_warnings(
         elif isinstance(asked.value, dict) and isinstance(field.value, dict) and not asked.hidden:
             yield from _generate_warnings(path, steps, asked.value, field.value)
         elif isinstance(asked.value, list) and isinstance(field.value, list) and not asked.hidden:
-            for i, j in list_indexes_of_corresponding_items(asked.value, field.value):
-                items = asked.value[i], field.value[j]
-                if all(isinstance(item, dict) for item in items):
-                    yield from _generate_warnings((*path, j), (*steps, ListPlace(j + 1, is_row=True)), *items)
+            yield from _generate_warnings_of_items(path, steps, asked.value, field.value)
         elif not asked.hidden and MASK not in str(mask_json_value(asked.value)):
             values = key, asked.value, field.value
             unusual = _find_warning_of_lost_kind(*values) or _find_warning_of_unusual_amount_change(*values)
@@ -150,6 +197,41 @@ def _generate_warnings(
                 yield ArgumentWarning(path, name, str(unusual).format(name=name, value=value))
             elif warning := _find_warning_of_doubtful_sum(path, name, asked.value, field.value, before, after):
                 yield warning
+
+
+def _generate_warnings_of_items(
+    path: tuple[str | int, ...], steps: tuple[str | ListPlace, ...], before: list[Any], after: list[Any]
+) -> Iterator[ArgumentWarning]:
+    asked_items = {j: before[i] for i, j in list_indexes_of_corresponding_items(before, after)}
+    are_rows = bool(before) and all(isinstance(item, dict) for item in before)
+    for j, item in enumerate(after):
+        if not isinstance(item, dict):
+            continue
+        item_path, item_steps = (*path, j), (*steps, ListPlace(j + 1, is_row=True))
+        if isinstance(asked_items.get(j), dict):
+            yield from _generate_warnings(item_path, item_steps, asked_items[j], item)
+        elif j not in asked_items and are_rows:
+            yield from _generate_warnings_of_added_row(item_path, item_steps, before, item)
+
+
+def _generate_warnings_of_added_row(
+    outer_path: tuple[str | int, ...],
+    outer_steps: tuple[str | ListPlace, ...],
+    rows: list[dict[str, Any]],
+    added: dict[str, Any],
+) -> Iterator[ArgumentWarning]:
+    """Yield warnings about values of an added row that are of another kind than those of all `rows` of the call."""
+    for field in mask_field_names_and_list_all_fields(added):
+        key = str(field.key)
+        others = [row[key] for row in rows if key in row]
+        if field.hidden or not others or MASK in str(mask_json_value([{key: other} for other in others])):
+            continue
+        for kind in _KINDS:
+            if all(kind.is_of_kind(key, other) for other in others) and not kind.is_of_kind(key, field.value):
+                name = describe_path((*outer_steps, field.name))
+                sentence = str(kind.is_missing).format(name=name, value=_format_masked_value(field.value))
+                yield ArgumentWarning((*outer_path, key), name, sentence)
+                break
 
 
 def _format_masked_value(value: Any) -> str:
@@ -176,7 +258,7 @@ def _find_warning_of_doubtful_sum(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> ArgumentWarning | None:
-    """Warn about a sum beside a changed list that the list no longer adds up to, or that was only left as it was.
+    """Warn about a sum that a list beside it no longer adds up to, or that was left as it was beside a changed list.
 
     Args:
         path: Path to the sum.
@@ -190,7 +272,7 @@ def _find_warning_of_doubtful_sum(
         None if there is nothing to doubt.
     """
     key, is_changed = str(path[-1]), asked != value
-    if not (_may_be_sum_of_list(key, value) and _has_list_with_other_numbers(before, after)):
+    if not _may_be_sum_of_list(key, value) or not (is_changed or _has_list_with_other_numbers(before, after)):
         return None
     total, new_total = parse_number(asked), parse_number(value)
     for field in mask_field_names_and_list_all_fields(dict(after)):
@@ -200,11 +282,17 @@ def _find_warning_of_doubtful_sum(
         if sums := list_sums_of_same_columns(*rows, total):
             if new_total in sums:
                 return None
-            shown = [format_amount_argument(key, text) for text in (_format_with_cents(sums[0]), str(value))]
             rows_name = describe_path((field.name,))
+            row_sum = next((each for each in sums if each is not None), None)
+            if row_sum is None:
+                sentence = str(_SUM_UNKNOWN).format(rows=rows_name, name=name)
+                return ArgumentWarning(path, name, sentence)
+            shown = [format_amount_argument(key, text) for text in (_format_with_cents(row_sum), str(value))]
             sentence = str(_SUM_DIFFERS).format(rows=rows_name, sum=shown[0], name=name, value=shown[1])
-            return ArgumentWarning(path, name, sentence, is_changed, sums[0], shown[0])
-    return None if is_changed else ArgumentWarning(path, name, str(_SUM_NOT_CHANGED).format(name=name), is_changed)
+            return ArgumentWarning(path, name, sentence, row_sum, shown[0])
+    if is_changed:
+        return None
+    return ArgumentWarning(path, name, str(_SUM_NOT_CHANGED).format(name=name), is_shown_at_field=False)
 
 
 def _format_with_cents(number: Decimal) -> str:
@@ -233,7 +321,7 @@ def _list_numbers(value: Any) -> list[str]:
 
 def _find_warning_of_lost_kind(name: str, before: Any, after: Any) -> Promise | None:
     """Return the warning for the first kind that a value had and has lost; None if it has lost none."""
-    lost = (text for is_of_kind, text in _KINDS if is_of_kind(name, before) and not is_of_kind(name, after))
+    lost = (kind.is_lost for kind in _KINDS if kind.is_of_kind(name, before) and not kind.is_of_kind(name, after))
     return next(lost, None)
 
 

@@ -336,6 +336,10 @@ class ApprovalForm(DecisionForm):
         return [field for field in self.argument_fields if field.error]
 
     @property
+    def warned_argument_fields(self) -> list[ArgumentField]:
+        return [field for field in self.argument_fields if field.is_warned_about]
+
+    @property
     def first_invalid_field_name(self) -> str:
         """Name of the first field on the page that has an error; empty without one."""
         name = super().first_invalid_field_name

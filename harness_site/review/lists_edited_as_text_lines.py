@@ -42,13 +42,13 @@ def format_list_lines(value: list[Any]) -> str:
     return "\n".join(item if isinstance(item, str) else json.dumps(item) for item in value)
 
 
-def parse_list_lines(kind: str, text: str, *, is_point_ambiguous: bool = False) -> list[Any]:
+def parse_list_lines(kind: str, text: str, *, decimal_places: int = 3) -> list[Any]:
     """Return the items of a list field. Lines without a character are left out.
 
     Args:
         kind: Kind of the field, of `LIST_KINDS`.
         text: Its text, with one item in each line.
-        is_point_ambiguous: Whether a point before three digits may separate thousands.
+        decimal_places: How many decimal places the numbers of the list have.
 
     Raises:
         InvalidArgumentText: An item is no number, or can be read as two.
@@ -56,12 +56,12 @@ def parse_list_lines(kind: str, text: str, *, is_point_ambiguous: bool = False) 
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if kind == "texts":
         return list(lines)
-    return [_parse_number(number, line, is_point_ambiguous) for number, line in enumerate(lines, 1)]
+    return [_parse_number(number, line, decimal_places) for number, line in enumerate(lines, 1)]
 
 
-def _parse_number(number: int, line: str, is_point_ambiguous: bool) -> int | float:
+def _parse_number(number: int, line: str, decimal_places: int) -> int | float:
     try:
-        value = parse_json(remove_number_separators(line, is_point_ambiguous=is_point_ambiguous))
+        value = parse_json(remove_number_separators(line, decimal_places=decimal_places))
     except InvalidArgumentText as error:
         raise InvalidArgumentText(_("Item {number}: {problem}").format(number=number, problem=error)) from None
     except ValueError:

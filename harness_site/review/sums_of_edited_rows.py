@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import combinations
 from typing import Any, Final
 
-_NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 #: Number of rows and of columns with numbers up to which sums are computed.
 _MAX_ROWS: Final = 500
 _MAX_COLUMNS: Final = 12
@@ -24,7 +24,7 @@ def parse_number(value: Any) -> Decimal | None:
     return number if (number := Decimal(text)).is_finite() else None
 
 
-def list_sums_of_same_columns(before: Any, after: Any, total: Decimal) -> list[Decimal]:
+def list_sums_of_same_columns(before: Any, after: Any, total: Decimal) -> list[Decimal | None]:
     """List what the rows of a changed list add up to, if the rows before the change added up to a total.
 
     The products of two columns, such as a quantity and a price, or the values of one column can add up. Where the total
@@ -36,15 +36,14 @@ def list_sums_of_same_columns(before: Any, after: Any, total: Decimal) -> list[D
         total: The total before the change.
 
     Returns:
-        An empty list if the rows did not add up to the total, or if a changed row lacks one of these numbers.
+        An empty list if the rows did not add up to the total. A sum is None if a changed row lacks one of its numbers.
     """
     rows = _get_rows(before)
     if not rows:
         return []
     columns = [name for name in rows[0] if all(parse_number(row.get(name)) is not None for row in rows)][:_MAX_COLUMNS]
     explanations: Iterable[tuple[str, ...]] = [*combinations(columns, 2), *combinations(columns, 1)]
-    sums = (_add_up(_get_rows(after), names) for names in explanations if _add_up(rows, names) == total)
-    return [number for number in sums if number is not None]
+    return [_add_up(_get_rows(after), names) for names in explanations if _add_up(rows, names) == total]
 
 
 def _get_rows(value: Any) -> list[Mapping[str, Any]]:

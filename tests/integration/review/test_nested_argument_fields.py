@@ -85,6 +85,16 @@ def test_objects_are_groups_and_lists_of_objects_have_rows(alice: Client) -> Non
             "1 change items, row 4 added now quantity 5, sku DSK-01, unit_price 310.00",
         ),
         (
+            {**ADDED, "argument-0-3-0": "\uff15", "argument-0-3-2": " 310,00"},
+            {"items": [LAMP, CHAIR, CABLE, DESK]},
+            "The tool gets 310.00.",
+        ),
+        (
+            {"argument-0-1-2": "248.00 ", "argument-0-2-1": " CBL-2M"},
+            {"items": [LAMP, {**CHAIR, "unit_price": "248.00"}, {**CABLE, "sku": " CBL-2M"}]},
+            "now 248.00",
+        ),
+        (
             {**ADDED, "argument-0-rows": "0,2,3", "argument-0-1-0": "not read", "argument-0-2-0": "31"},
             {"items": [LAMP, {**CABLE, "quantity": 31}, DESK]},
             "items, row 2: quantity before 30 → now 31",
@@ -120,7 +130,13 @@ def test_number_in_a_row_that_can_be_read_as_two_is_refused(
 
 
 def test_unchanged_nested_values_stay_exactly_equal() -> None:
-    arguments = {**ORDER, "odd": [{"a": 1e-7, "b": None}, {"a": [1, {"x": []}], "c": {}}], "empty": {}, "o": {"l": []}}
+    arguments = {
+        **ORDER,
+        "spaces": " 4.75 ",
+        "odd": [{"a": 1e-7, "b": None}, {"a": [1, {"x": []}], "c": {}}],
+        "empty": {},
+        "o": {"l": []},
+    }
     stored = to_canonical_json(arguments)
     assert to_canonical_json(compose_arguments(build_argument_fields(stored, {}), stored)) == stored
 
@@ -254,6 +270,8 @@ def test_sum_of_the_rows_is_not_offered_beside_json_or_other_warnings(alice: Cli
     preview = alice.post(f"{url(call)}change/", form)
     assert "Check these values: items, row 2: unit_price, total_amount" in visible_text(preview)
     assert len(re.findall(USE_ROW_SUM, preview.content.decode())) == 1  # at its field
+    links = re.findall(r'<a class="mono" href="#([-\w]+)">', preview.content.decode())
+    assert links == ["argument-0-1-1", "argument-1"]
 
 
 def test_value_of_a_row_that_lost_its_kind_is_warned_about_after_a_row_was_removed(alice: Client) -> None:
