@@ -18,6 +18,10 @@ _CHUNK_SIZE, _MARGIN = 16_384, 4_096
 _PLAIN: Final = b"\x00"
 _PACKED: Final = b"\x01"
 _RAW_DEFLATE: Final = -15
+#: Header of a stream of zlib with the largest window. Compressed texts are recognized by its first byte.
+_ZLIB_HEADER: Final = b"\x78\x9c"
+#: Number of bytes at the end of a window that a match may not begin in.
+_MIN_LOOKAHEAD: Final = 262
 #: Parts of the states of frameworks, the most frequent ones last. Stored bytes are unpacked with them, so a change of
 #: them needs another first byte.
 _COMMON_PARTS: Final = (
@@ -31,7 +35,6 @@ _COMMON_PARTS: Final = (
 
 #: First byte of a difference. What begins like a stream of zlib was stored by an older version, without common parts.
 _DIFFERENCE: Final = b"\x02"
-_ZLIB_STREAM: Final = b"\x78"
 #: Parts of messages around their texts: of lines of Claude Code, and of LangChain's in MessagePack. What is said of
 #: `_COMMON_PARTS` holds for them too.
 _COMMON_MESSAGE_PARTS: Final = (
@@ -54,8 +57,31 @@ _COMMON_MESSAGE_PARTS: Final = (
 
 def compress_if_shorter_or_none(content: bytes) -> bytes | None:
     """Compress bytes. Returns None if that makes them no shorter."""
-    packed = zlib.compress(content, 6) if len(content) >= MIN_COMPRESSED_SIZE else content
+    packed = _deflate(content, 6) if len(content) >= MIN_COMPRESSED_SIZE else content
     return packed if len(packed) < len(content) else None
+
+
+def _deflate(content: bytes, level: int, *, raw_with_dictionary: bytes | None = None) -> bytes:
+    """Compress bytes as `zlib.compress` does, in buffers of their size.
+
+    Those of the largest window have 268 KB. To get and clear them takes several times as long as to compress a short
+    value. A stream that refers to a smaller window is also one of the largest, whose header it gets.
+
+    Args:
+        content: The bytes.
+        level: Level of zlib.
+        raw_with_dictionary: Bytes that the result may refer to, which then has no header and checksum.
+    """
+    dictionary = raw_with_dictionary or b""
+    size = len(dictionary) + len(content)
+    window_bits = min(max((size + _MIN_LOOKAHEAD).bit_length(), 9), zlib.MAX_WBITS)
+    memory_level = min(max(size.bit_length() - 6, 1), zlib.DEF_MEM_LEVEL)
+    if raw_with_dictionary is None:
+        packer = zlib.compressobj(level, zlib.DEFLATED, window_bits, memory_level)
+        packed = packer.compress(content) + packer.flush()
+        return _ZLIB_HEADER + packed[len(_ZLIB_HEADER) :]
+    packer = zlib.compressobj(level, zlib.DEFLATED, -window_bits, memory_level, zdict=dictionary)
+    return packer.compress(content) + packer.flush()
 
 
 def decompress(packed: bytes) -> bytes:
@@ -90,8 +116,7 @@ def decompress_text(packed: bytes) -> str:
 def compress_with_preset_dictionary(content: bytes) -> bytes:
     """Compress short bytes with the dictionary `_COMMON_PARTS`, if that makes them shorter."""
     if len(content) <= MAX_VALUE_BYTES:
-        packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_PARTS)
-        packed = packer.compress(content) + packer.flush()
+        packed = _deflate(content, 9, raw_with_dictionary=_COMMON_PARTS)
         if len(packed) < len(content):
             return _PACKED + packed
     return _PLAIN + content
@@ -116,8 +141,8 @@ def compress_difference(content: bytes, base: bytes) -> bytes:
     """Compress bytes as the difference from `base`, which has most of them at about the same places."""
     parts = [_DIFFERENCE]
     for start in range(0, len(content), _CHUNK_SIZE):
-        packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_MESSAGE_PARTS + _get_window_of_base(base, start))
-        parts += packer.compress(content[start : start + _CHUNK_SIZE]), packer.flush()
+        dictionary = _COMMON_MESSAGE_PARTS + _get_window_of_base(base, start)
+        parts.append(_deflate(content[start : start + _CHUNK_SIZE], 9, raw_with_dictionary=dictionary))
     return b"".join(parts)
 
 
@@ -127,7 +152,7 @@ def decompress_difference(packed: bytes, base: bytes) -> bytes:
     Raises `ValueError`, also for more than `MAX_VALUE_BYTES`.
     """
     content = bytearray()
-    format_, common = (zlib.MAX_WBITS, b"") if packed[:1] == _ZLIB_STREAM else (_RAW_DEFLATE, _COMMON_MESSAGE_PARTS)
+    format_, common = (zlib.MAX_WBITS, b"") if packed[:1] == _ZLIB_HEADER[:1] else (_RAW_DEFLATE, _COMMON_MESSAGE_PARTS)
     packed = packed.removeprefix(_DIFFERENCE)
     try:
         while packed:

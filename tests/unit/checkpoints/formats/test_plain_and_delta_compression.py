@@ -56,3 +56,19 @@ def test_a_difference_of_an_older_version_is_read() -> None:
     packer = zlib.compressobj(9, zdict=base)
     difference = packer.compress(b"before " + base) + packer.flush()
     assert plain_and_delta_compression.decompress_difference(difference, base) == b"before " + base
+
+
+@pytest.mark.parametrize("size", [0, 1, 249, 250, 255, 256, 1_000, 3_834, 32_505, 32_506, 32_768, 300_000])
+def test_bytes_are_no_longer_than_with_the_largest_buffers(size: int) -> None:
+    content = (b" ".join(b"word %d" % (number * 7 % 1_000) for number in range(size // 6 + 1)))[:size]
+    packed = plain_and_delta_compression.compress_if_shorter_or_none(content)
+    if packed is not None:
+        assert plain_and_delta_compression.decompress(packed) == zlib.decompress(packed) == content
+        assert len(packed) <= len(zlib.compress(content, 6))
+    assert (packed is None) == (size < plain_and_delta_compression.MIN_COMPRESSED_SIZE)
+
+    # the whole base has to be in the window, from its first byte on
+    base = content[:16_000]
+    difference = plain_and_delta_compression.compress_difference(b"new " + base, base)
+    assert plain_and_delta_compression.decompress_difference(difference, base) == b"new " + base
+    assert len(difference) < 200
