@@ -228,6 +228,12 @@ _ABOUT_QUESTION: Final = {
     AuditKind.APPROVAL_REQUESTED: _("{actor} asked a question in {session}: {call}"),
     AuditKind.CALL_DISCARDED: _("A question was withdrawn in {session}: {call}"),
 }
+#: Sentences about the call with an unknown outcome that a fork has copied: no process ran in the fork.
+_COPIED_BY_FORK: Final = (
+    _("{call} was copied into {session}: its outcome is unknown there too"),
+    _("A call of {tool} was copied into {session}: its outcome is unknown there too"),
+    _("A call was copied into {session}: its outcome is unknown there too"),
+)
 _RUN_EVENTS_IN_ONE_SESSION: Final = _("Runs of {session} caused {number} events")
 _RUN_EVENTS_IN_SEVERAL_SESSIONS: Final = _("Runs of {sessions} sessions caused {number} events")
 _DECIDED_SEVERAL: Final = _("{actor} decided {number} calls: {decision}")
@@ -248,6 +254,8 @@ _INNER_QUOTES: Final = str.maketrans("“”„", "‘’‚")
 _EXPORTED_LIST: Final = _("{actor} exported the list “{what}”")
 _OTHER_KIND: Final = _("{actor}: {label}")
 _OTHER_KIND_IN_SESSION: Final = _("{actor}: {label} in {session}")
+#: Actor of the events that a fork records about the calls that it copies, in steps below zero.
+_ACTOR_OF_FORKS: Final = "fork"
 #: Largest number of characters of a name.
 _NAMED: Final = 80
 _NAMED_SESSION_OF_FORK: Final = 36
@@ -322,6 +330,7 @@ def list_kinds_with_word_in_sentence(word: str) -> list[KindOfEntries]:
         (KindOfEntries(AuditKind.SESSION_FINISHED, InterruptReason.NO_RESULT), _ENDED_WITHOUT_RESULT[:1]),
         *((KindOfEntries(AuditKind.SESSION_FINISHED, status), pair[:1]) for status, pair in _ENDED_OTHERWISE.items()),
         (KindOfEntries(AuditKind.SESSION_IMPORTED), _IMPORTED[:1]),
+        (KindOfEntries(AuditKind.CALL_INTERRUPTED), _COPIED_BY_FORK),
         (KindOfEntries(AuditKind.EXPORTED), [_EXPORTED_LIST]),
         (KindOfEntries(AuditKind.DECIDED, "args_restored"), [_RESTORED]),
         (KindOfEntries(AuditKind.DECIDED, f'"{DecisionKind.EDIT}"'), [_CHANGED, _CHANGED_SEVERAL, _RESTORED_SEVERAL]),
@@ -411,9 +420,11 @@ def render_sessions_of_fork(
 
 
 def _list_sentences_about_call(entry: AuditEntry, call: AuditedCall | None) -> list[Promise]:
-    """List the sentence that the `call` or the decision of an entry chooses, before those of its kind."""
+    """List the sentences that the `call` or the decision of an entry chooses, before those of its kind."""
     if call is not None and entry.kind in _ABOUT_QUESTION and call.is_question:
         return [_ABOUT_QUESTION[AuditKind(entry.kind)]]
+    if entry.kind == AuditKind.CALL_INTERRUPTED and _is_of_copied_call(entry):
+        return list(_COPIED_BY_FORK)
     if entry.details.get("args_restored") is True:
         return [_RESTORED]
     if call is not None and call.sentence_before not in ("", call.sentence):
@@ -421,6 +432,11 @@ def _list_sentences_about_call(entry: AuditEntry, call: AuditedCall | None) -> l
     if call is not None and call.approvals > 1 and entry.details.get("decision") in _VOTES:
         return [_VOTED]
     return [_WITHDREW] if _is_withdrawal(entry) else []
+
+
+def _is_of_copied_call(entry: AuditEntry) -> bool:
+    step = entry.details.get("step")
+    return entry.actor == _ACTOR_OF_FORKS and isinstance(step, int) and step < 0
 
 
 def _list_sentences_by_details(entry: AuditEntry, *, about_several_sessions: bool) -> list[Promise]:

@@ -48,6 +48,8 @@ def test_fork_is_one_sentence_with_both_sessions_and_no_keys(reader: Client) -> 
     words = visible_text(page)
     assert words.count("alice forked order-17 at v3 into order-17-fork") == 1
     assert f'href="/sessions/{origin.pk}/"' in page.content.decode()
+    assert "A call was copied into order-17-fork: its outcome is unknown there too" in words
+    assert "interrupted in" not in words
     assert "version copied from the original" in words
     assert "version -1" not in words
     happened(AuditKind.SESSION_FORKED, session=fork, other=origin.pk, **names)
