@@ -37,7 +37,7 @@ from harness_site.core import masked_formatting
 from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
-from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, call_or_use_fallback
 from harness_site.display.display_preferences import wants_next_call_opened
 from harness_site.notifications.models import Event
 from harness_site.notifications.recipients import find_email_recipient
@@ -382,8 +382,13 @@ def render_decision_card(
     if call.status == CallStatus.INTERRUPTED and (call.is_copied or getattr(call, "has_copies_in_forks", True)):
         same_calls = context["same_calls"] = copied_calls_of_forks.load_same_call_in_other_sessions(call)
         mask_argument_secrets_throughout_session.mask_secrets_in_session_names_until_response(
-            {same.session_id: (same.session.session_id,) for same in same_calls}
+            {
+                same.call.session_id: (same.call.session.session_id,)
+                for same in same_calls
+                if not isinstance(same, UnreadableRecord)
+            }
         )
+        context["has_happened_elsewhere"] = any(getattr(same, "has_happened", False) for same in same_calls)
     if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_form_or_deciders_context(request, context, form, problem)
     context["shows_own_change"] = (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import models
 from django.test import Client
 
@@ -19,7 +20,7 @@ from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import IMPORTED_MARK, ActorKind, CallStatus, CostBasis, KeyScope, Role, RunStatus, SessionStatus
 from checkpoints.exceptions import NotPermitted
-from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall, Workflow
+from checkpoints.models import AuditEvent, Checkpoint, Decision, Run, Session, ToolCall, Workflow
 from checkpoints.seals.witness_file import FileWitness
 from checkpoints.sessions.new_session_fields import TITLE_LENGTH
 from harness_site.sessions.selectors import (
@@ -160,7 +161,7 @@ def test_review_says_that_an_undecided_call_and_its_copy_are_one(session: Sessio
         page = approver.get(f"/review/calls/{one.pk}/")
         shown = visible_text(page)
         assert heading in shown
-        assert f"{other.session.session_id} (Outcome unknown). Each session needs its own decision." in shown
+        assert f"{other.session.session_id} (Outcome unknown) Each session needs its own decision." in shown
         assert f'<a href="/review/calls/{other.pk}/">' in page.content.decode()
         assert "Approve it in one session only." in shown
         is_copy = one == copy
@@ -172,6 +173,29 @@ def test_review_says_that_an_undecided_call_and_its_copy_are_one(session: Sessio
     assert queue.count("copy of the call in") == 1
     assert f"copy of the call in {session.session_id}" in queue
     assert "interrupted within" not in queue
+
+
+def test_review_of_a_copied_call_has_the_decision_about_its_original(
+    session: Session, approver: Client, settings: Any
+) -> None:
+    call(session, CallStatus.INTERRUPTED, step=2)
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    call_command("seal_sessions", verbosity=0)
+    original = ToolCall.objects.get()
+    copy = ToolCall.objects.get(session=fork_by_form(session, approver))
+    form = {"kind": "confirm_landed", "reason": "The processor lists rf-17.", "revision": original.revision}
+    assert approver.post(f"/review/calls/{original.pk}/", form).status_code == 302
+    page = f"/review/calls/{copy.pk}/"
+    shown = visible_text(approver.get(page))
+    decided = (
+        r"origin \(Completed\): alice \(you\) confirmed at [:0-9]+ that it happened — “The processor lists rf-17.”"
+    )
+    assert re.search(decided, shown)
+    assert "Another session records that it happened: with one more run, it happens twice." in shown
+    models.QuerySet(Decision).update(reason="Nothing was refunded.")
+    altered = visible_text(approver.get(page))
+    assert "a record that is not as it was written" in altered
+    assert "Nothing was refunded" not in altered
 
 
 def test_fork_gets_the_entered_title_or_that_of_its_original(session: Session, approver: Client) -> None:
