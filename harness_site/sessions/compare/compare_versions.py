@@ -221,13 +221,17 @@ def _load_calls_on_both_sides(
         )
     first_since = version_lookup.find_last_version_within_shared_messages(first_pk, old, shared)
     second_since = version_lookup.find_last_version_within_shared_messages(second_pk, new, shared)
+    first, second = (
+        calls_between_versions.load_first_calls_issued_between_versions_and_count(
+            pk, since, version.number_and_save_time
+        )
+        for pk, since, version in ((first_pk, first_since, old), (second_pk, second_since, new))
+    )
+    if not shared:
+        return first, second
     return (
-        calls_between_versions.load_first_calls_issued_between_versions_and_count(
-            first_pk, first_since, old.number_and_save_time
-        ),
-        calls_between_versions.load_first_calls_issued_between_versions_and_count(
-            second_pk, second_since, new.number_and_save_time
-        ),
+        calls_between_versions.add_copies_in_fork(first, first_pk, second.first),
+        calls_between_versions.add_copies_in_fork(second, second_pk, first.first),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import reduce
-from operator import or_
+from operator import attrgetter, or_
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import IMPORTED_MARK
 from checkpoints.models import ToolCall
+from checkpoints.models.tool_calls_and_results import COPIED_CALLS, COPIED_CALLS_AFTER_FORK
 from harness_site.core.epoch_microseconds import fill_open_range_ends
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallRecord
@@ -71,6 +72,33 @@ def load_first_calls_issued_between_versions_and_count(
     calls = ToolCall.objects.filter(build_calls_between_versions_condition(after, upto), session=session_pk)
     rows = list(_query_first_calls(calls))
     return _count_and_shorten(calls, call_records.load_decisions_and_build_verified_calls(rows, results=False))
+
+
+def add_copies_in_fork(found: FirstCallsAndCount, fork_pk: int, originals: Sequence[CallRecord]) -> FirstCallsAndCount:
+    """Add the copies that a fork has of calls of its original, which were issued before the fork was made.
+
+    Completed calls that the original has made after the forked version are left out: they have not happened in the
+    fork, besides those that people have decided there.
+
+    Args:
+        found: Calls that the fork has issued itself.
+        fork_pk: Key of the session that may be a fork.
+        originals: Calls of the session that may be its original.
+    """
+    places = {_get_place_and_time(record) for record in originals} - {_get_place_and_time(each) for each in found.first}
+    if not places:
+        return found
+    not_in_fork = COPIED_CALLS_AFTER_FORK & Q(decisions=None)
+    copied = ToolCall.objects.filter(COPIED_CALLS, session=fork_pk, call_id__in={place[0] for place in places})
+    rows = list(_query_first_calls(copied.exclude(not_in_fork)))
+    records = call_records.load_decisions_and_build_verified_calls(rows, results=False)
+    copies = [record for record in records if _get_place_and_time(record) in places]
+    first = sorted((*found.first, *copies), key=attrgetter("issued_at"))[:FIRST]
+    return replace(found, first=tuple(first), count=found.count + len(copies))
+
+
+def _get_place_and_time(record: CallRecord) -> tuple[str, int, datetime]:
+    return record.call_id, record.attempt, record.issued_at
 
 
 def _count_and_shorten(calls: QuerySet[ToolCall], first: Sequence[CallRecord]) -> FirstCallsAndCount:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking import masker
 from harness_site.core.number_parameters import parse_number_parameter_or_none
-from harness_site.core.rendering.text_shortening import shorten_uuids
+from harness_site.core.rendering.text_shortening import shorten_text_in_middle, shorten_uuids
 from harness_site.core.word_diff import StepBudget
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
@@ -43,6 +43,8 @@ from harness_site.sessions.timeline.selectors.turn_contents import MessageRange,
 
 #: Maximum number of expanded ranges of unchanged messages.
 _OPEN = 20
+#: Number of characters of the name of a session that its narrowest place on the page has room for.
+_SHORTEST_NAME = 18
 #: Largest number of messages that a version has added and are read to name their tools.
 _MAX_MESSAGES_OF_VERSION: Final = 20
 #: Maximum steps of the comparisons of the parts of all edited messages.
@@ -176,11 +178,14 @@ def _is_fork_without_process(fork: SessionHead, *, of: SessionHead) -> bool:
 
 
 def _choose_distinct_session_names(head: SessionHead, other: SessionHead) -> tuple[str, str]:
-    """Return the titles of both sessions; the short id where there is none, and of both if the titles are equal."""
+    """Return the titles of both sessions; the short id where there is none, and of both if the titles begin alike."""
     ids = shorten_uuids(head.row.session_id), shorten_uuids(other.row.session_id)
-    if head.row.title == other.row.title:
-        return ids
-    return head.row.title or ids[0], other.row.title or ids[1]
+    names = head.row.title or ids[0], other.row.title or ids[1]
+    if names[0][:_SHORTEST_NAME] != names[1][:_SHORTEST_NAME]:
+        return names
+    if ids[0][:_SHORTEST_NAME] == ids[1][:_SHORTEST_NAME]:
+        return shorten_text_in_middle(ids[0], _SHORTEST_NAME), shorten_text_in_middle(ids[1], _SHORTEST_NAME)
+    return ids
 
 
 def _have_equal_seconds(moments: Sequence[datetime]) -> bool:

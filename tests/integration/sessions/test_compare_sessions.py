@@ -385,6 +385,46 @@ def test_calls_of_both_after_the_fork_are_compared(origin: Session, reader: Clie
     assert "Logged calls since the sessions diverged" in page
 
 
+def test_undecided_call_that_a_fork_has_copied_is_one_of_both(origin: Session, reader: Client) -> None:
+    fork = forked(origin)
+    say(origin, "Refund it.")
+    make_checkpoint(session=origin)
+    for number, status in enumerate((CallStatus.INTERRUPTED, CallStatus.COMPLETED), 1):
+        call: dict[str, Any] = {
+            "call_id": f"call {number}",
+            "tool": f"tool_{number}",
+            "issued_at": THEN + timedelta(minutes=number),
+        }
+        make_call(session=origin, status=status, **call)
+        make_call(session=fork, status=status, step=-number, **call)
+    for session, version, minutes in ((origin, 1, 0), (origin, 2, 3), (fork, 1, 5)):
+        at = THEN + timedelta(minutes=minutes)
+        Checkpoint.objects.filter(session=session, version=version).update(created_at=at)
+    assert [record.tool for record in compared(origin, 2, fork, 1).calls.first] == ["tool_1"]
+    assert [record.tool for record in compared(fork, 1, origin, 2).calls_a.first] == ["tool_1"]
+    page = visible_text(reader.get(path(origin, fork, "&a=2")))
+    assert "Logged calls2 → 1" in page
+
+
+@pytest.mark.parametrize(
+    ("ids", "shown"),
+    [
+        (("order-17", "order-17-b"), ("order-17", "order-17-b")),
+        (("support-of-shade-17", "support-of-shade-17-b"), ("support…f-shade-17", "support…shade-17-b")),
+    ],
+)
+def test_sessions_whose_titles_begin_alike_have_their_ids(
+    origin: Session, reader: Client, ids: tuple[str, str], shown: tuple[str, str]
+) -> None:
+    title = "Order 17 arrived with a cracked shade"
+    fork = forked(origin)
+    Session.objects.filter(pk=origin.pk).update(title=title, session_id=ids[0])
+    Session.objects.filter(pk=fork.pk).update(title=f"{title} (fork of v1)", session_id=ids[1])
+    page = visible_text(reader.get(path(origin, fork)))
+    for name in shown:
+        assert f"{name}, version" in page
+
+
 def test_equal_prefixes_of_independent_sessions_are_shared(origin: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two imports of one conversation have different rows and equal chain digests."""
     twin = make_session(session_id="twin")
@@ -461,7 +501,7 @@ def test_query_count_is_independent_of_the_differences(
             make_message(session=session, text=f"{session.session_id} {number}")
             make_call(session=session, call_id=str(number), issued_at=clock.now())
         make_checkpoint(session=session)
-    with django_assert_num_queries(41):
+    with django_assert_num_queries(43):
         reader.get(path(origin, fork))
 
 
