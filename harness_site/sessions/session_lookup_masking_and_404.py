@@ -99,6 +99,10 @@ def parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:
 
 def build_missing_version_error(head: SessionHead, version: str) -> PageNotFound:
     """Build the error for a URL with a version that does not exist."""
+    if not head.row.version:
+        return PageNotFound(
+            _("This session has no version yet."), _("Each call of “save_checkpoint” adds a version."), head
+        )
     return PageNotFound(
         _("This session has no version %(version)s.") % {"version": version},
         _("Its newest version is %(version)s. Older ones may have been deleted; numbers are never used again.")

@@ -413,8 +413,8 @@ def test_call_of_an_mcp_server_shows_its_arguments_and_its_result(session: Sessi
             make_message(session=session, role="tool", blocks=[result])
     make_checkpoint(session=session)
     words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
-    assert re.findall(r"send_mail ?MCP server mail ?(\w*) order (\d+)( Sent\.)?", words) == [
-        ("Completed", "17", " Sent."),
+    assert re.findall(r"send_mail ?MCP server mail ?(\w*) Arguments order (\d+)( Result Sent\.)?", words) == [
+        ("Completed", "17", " Result Sent."),
         ("", "18", ""),
     ]
 

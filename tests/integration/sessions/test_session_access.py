@@ -130,6 +130,15 @@ def test_unknown_version_is_explained(client: Client, version: str) -> None:
         assert "Its newest version is 2." in visible_text(response)
 
 
+def test_version_of_a_session_without_versions_is_explained(client: Client) -> None:
+    client.force_login(make_user())
+    response = client.get(f"/sessions/{make_session().pk}/compare/", {"a": "1"})
+    assert response.status_code == 404
+    page = visible_text(response)
+    assert "This session has no version yet. Each call of “save_checkpoint” adds a version." in page
+    assert "deleted" not in page
+
+
 @pytest.mark.parametrize("query", ["before=x", "after=-1", "at=99999999999", "since=1e9", "before=0", "after=", "at=1"])
 def test_invalid_position_shows_the_default(client: Client, query: str) -> None:
     session, _ = full_session()
