@@ -170,7 +170,8 @@ class SessionHead:
     labels: tuple[str, ...]
     result: str | None
     undecided_call: int | None
-    #: When the first of the calls was made or interrupted that wait for a decision now; None without one.
+    #: When the first of the calls was made or interrupted that wait for a decision now; None without one. A fork waits
+    #: at most since it was made.
     waiting_since: datetime | None
     forked_from: int | None
     forked_version: int | None
@@ -327,7 +328,11 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         labels=deserialize_labels(session.labels),
         result=session.result,
         undecided_call=undecided[0] if undecided else None,
-        waiting_since=min((interrupted or issued for *_, issued, interrupted in blocking_calls), default=None),
+        waiting_since=min(
+            # a fork has copied the time at which a call was interrupted in its original
+            (max(interrupted or issued, session.created_at) for *_, issued, interrupted in blocking_calls),
+            default=None,
+        ),
         forked_from=None if origin_id is None else session.forked_from_id,
         forked_version=session.forked_version,
         origin_id=origin_id,
