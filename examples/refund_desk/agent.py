@@ -129,7 +129,7 @@ class RefundDesk:
             work.transcript.append(build_message("tool", _build_tool_result_block(result)))
             work.plan.mark_step(call["name"], StepStatus.FAILED if result.is_error else StepStatus.DONE)
         if list_tool_calls_of_answer(answer):
-            self._save_version(work, "turn")
+            self._save_version(work, "post_tool_batch")
 
     def _save_version(self, work: WorkState, phase: str, payload: dict[str, Any] | None = None) -> None:
         self.checkpointer.save_checkpoint(

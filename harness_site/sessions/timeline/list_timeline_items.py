@@ -41,9 +41,9 @@ _KINDS: Final[dict[str, str | Promise]] = {
     "unanswered": _("No result"),
     "ran": _("Tool call"),
     "replay": _("Stored result"),
-    "model": _("Model turn"),
-    "tools": _("Tools of a turn"),
-    "agents": _("Subagents"),
+    "model": _("Model answer"),
+    "tools": _("Tool results"),
+    "agents": _("Subagent results"),
     "turn": _("Turn"),
     "crash": _("Run lost"),
     "takeover": _("Taken over"),
@@ -60,10 +60,10 @@ CALL_OUTCOMES: Final = frozenset({"lost", "failed", "running", "unanswered", "ra
 CALL_KINDS: Final = CALL_OUTCOMES | {"replay"}
 #: Kind of turn → name of one with the version that was saved at its end.
 _TURNS: Final[dict[str, str | Promise]] = {
-    "model": _("Model turn to version %(version)s"),
-    "tools": _("Tools of a turn to version %(version)s"),
-    "agents": _("Subagents to version %(version)s"),
-    "turn": _("Turn to version %(version)s"),
+    "model": _("Model answer of version %(version)s"),
+    "tools": _("Tool results of version %(version)s"),
+    "agents": _("Subagent results of version %(version)s"),
+    "turn": _("Turn of version %(version)s"),
 }
 _MOMENTS: Final[dict[str, str | Promise]] = {
     "crash": _("the run was lost"),

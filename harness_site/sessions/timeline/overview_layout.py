@@ -324,7 +324,7 @@ def _iterate_model_turn_layouts(lane: Lane, scale: _LogScale) -> Iterator[ModelT
     for turn in lane_turns.derive_lane_turns_from_version_marks(lane):
         if turn.kind == "model" and turn.end > max(turn.start, scale.start):
             took = formatting.format_duration(turn.worked_microseconds / 1_000_000)
-            title = _("Model turn to version %(version)s, %(duration)s") % {"version": turn.version, "duration": took}
+            title = _("Model answer of version %(version)s, %(duration)s") % {"version": turn.version, "duration": took}
             for start, end in turn.periods_of_work:
                 x = scale.convert_to_x(start)
                 yield ModelTurn(x, round(max(3.0, scale.convert_to_x(end) - x), 1), turn.version, title)

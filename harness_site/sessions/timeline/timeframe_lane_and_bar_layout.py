@@ -225,16 +225,15 @@ def compute_timeframe_layout(
         labels=axis.build_labels(),
         words=_describe_timeframe(kinds, frame, texts),
         grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs) if bar.count > 1),
-        bars=tuple((kind, _get_legend_label_of_bars(kind, kinds, texts)) for kind in _BARS if kind in kinds),
+        bars=tuple((kind, _get_legend_label_of_bars(kind, texts)) for kind in _BARS if kind in kinds),
         signs=tuple((kind, texts.kinds[kind]) for kind in _SIGN_KINDS if kind in kinds),
     )
 
 
-def _get_legend_label_of_bars(kind: str, kinds: Counter[str], texts: ItemTexts) -> str:
-    """Return the label of a kind of bars in the legend: turns beside turns of a model are other turns."""
+def _get_legend_label_of_bars(kind: str, texts: ItemTexts) -> str:
     if kind == "replay":
         return _("Stored result given again, nothing ran")
-    return _("Other turn") if kind == "turn" and kinds["model"] else texts.kinds[kind]
+    return texts.kinds[kind]
 
 
 def _iterate_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunItems]) -> Iterator[int]:

@@ -57,7 +57,7 @@ def test_drawn_items_have_links_and_titles(session: Session, reader: Client) -> 
     html = page(reader, session)
     address = f"/sessions/{session.pk}"
     assert f'<a href="{address}/calls/{pk}/" tabindex="-1"><title>refund_card: completed, 500 ms</title>' in html
-    turn = f'<a href="{address}/?v=1&amp;at=2#m-2" tabindex="-1"><title>Model turn to version 1: saved, 5.0 s</title>'
+    turn = f'<a href="{address}/?v=1&amp;at=2#m-2" tabindex="-1"><title>Model answer of version 1: saved, 5.0 s</title>'
     assert turn in html
 
 
@@ -316,7 +316,7 @@ def test_legend_names_turns_without_a_phase(session: Session, reader: Client) ->
     Checkpoint.objects.filter(version=1).update(created_at=THEN + timedelta(seconds=5))
     Checkpoint.objects.filter(version=2).update(created_at=THEN + timedelta(seconds=9))
     address = f"/sessions/{session.pk}/timeline/"
-    assert "Model turn Other turn" in visible_text(reader.get(address))
+    assert "Model answer Turn" in visible_text(reader.get(address))
     Checkpoint.objects.update(phase=Phase.TURN)
     shown = visible_text(reader.get(address))
     assert "Turn Version" in shown
@@ -356,9 +356,9 @@ def save_turns_with_messages(session: Session) -> None:
 
 NAMED_TURNS = [
     "Version 1 Version message of a person – 1",
-    "Model answer (lamp-4) Model turn saved, version 2 10 s 1",
+    "Model answer (lamp-4) Model answer saved, version 2 10 s 1",
     "find_order, find_payment Tool call completed, version 3 10 s 1",
-    "Model answer (lamp-4) Model turn saved, version 4 10 s 1",
+    "Model answer (lamp-4) Model answer saved, version 4 10 s 1",
     "find_order Tool call failed, version 5 10 s 1",
     "Model answer (lamp-4), refund_card Turn saved, version 6 10 s 1",
     "2 model answers, find_order Turn saved, version 7 10 s 1",
@@ -380,7 +380,7 @@ def test_turns_are_named_by_the_models_and_tools_of_their_messages(session: Sess
         "refund_card",
         "several tools",
     ]
-    tested = re.findall(r'chip (\w+)">(Tool call|Turn|Model turn)<', html)
+    tested = re.findall(r'chip (\w+)">(Tool call|Turn|Model answer)<', html)
     assert tested.count(("bad", "Tool call")) == 1
     assert tested.count(("ok", "Tool call")) == 2
 
@@ -393,7 +393,7 @@ def test_only_turns_of_the_list_are_named_where_there_are_many(
     call(session, 55, tool="refund_card")
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert [name for name in NAMED_TURNS if name not in words] == []
-    assert "<title>Turn to version 5: saved, 10 s</title>" in page(reader, session)
+    assert "<title>Turn of version 5: saved, 10 s</title>" in page(reader, session)
 
 
 def test_page_says_why_tools_have_no_bars(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,7 +416,7 @@ def test_contents_of_a_turn_after_versions_that_are_gone_are_not_guessed(session
     save_turns_with_messages(session)
     Checkpoint.objects.filter(version__lt=5).delete()
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "Turn to version 5 Turn saved" in words
+    assert "Turn of version 5 Turn saved" in words
     assert "Model answer (lamp-4), refund_card Turn saved, version 6 10 s 1" in words
 
 
@@ -473,7 +473,7 @@ def test_turn_that_got_a_stored_result_again_has_not_failed(session: Session, re
     assert "chip bad" not in html
     ToolCall.objects.filter(pk=logged).update(replay_count=0)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "refund Tools of a turn refund failed, version 2" in words
+    assert "refund Tool results refund failed, version 2" in words
 
 
 def save_result_of_call_before_resume(
@@ -527,7 +527,7 @@ def test_stored_result_that_a_later_run_gave_is_no_work(
     assert html.count(mark) == 2  # on a wide and on a narrow screen
     assert '<rect class="replay" x="1" y="1" width="20" height="10" rx="2"/></svg>Stored result given again' in html
     assert 'class="tools"' not in html
-    assert ("Model answer Model turn saved, version 2" in words) == (given_by_run and answers)
+    assert ("Model answer Model answer saved, version 2" in words) == (given_by_run and answers)
     assert "Version 2 Version saved outside of a run" in words if not given_by_run else "Version 2 Version" not in words
 
 
@@ -544,7 +544,7 @@ def test_result_that_is_not_a_stored_one_is_among_the_tools_of_its_turn(
 ) -> None:
     save_result_of_call_before_resume(session, asked_by_run=True, given_by_run=True, **fields)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "refund Tools of a turn saved, version 2" in words
+    assert "refund Tool results saved, version 2" in words
     assert "given again, version" not in words
 
 
@@ -553,7 +553,7 @@ def test_result_that_the_run_of_its_call_saved_is_no_stored_one(session: Session
     save_result_of_call_before_resume(session, asked_by_run=True, given_by_run=True)
     Checkpoint.objects.filter(version=2).update(run=Run.objects.get(number=1), created_at=THEN + timedelta(seconds=20))
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "refund Tools of a turn saved, version 2" in words
+    assert "refund Tool results saved, version 2" in words
 
 
 def test_call_that_ran_after_an_equal_one_whose_stored_result_was_given_is_work(

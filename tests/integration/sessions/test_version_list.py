@@ -238,7 +238,7 @@ def test_page_describes_each_version(session: Session, reader: Client) -> None:
     assert "Pay: done" in page
     assert "plan: Mail" in page
     assert "$0.043 +$0.012" in page
-    assert "After the model run 1 worker-3 +2 messages with a plan of 1 step" in page
+    assert "Model answer run 1 worker-3 +2 messages with a plan of 1 step" in page
 
 
 def test_session_without_versions_is_explained(reader: Client) -> None:

@@ -76,7 +76,7 @@ def test_every_item_is_counted_and_the_drawing_is_bounded(count: int, width: int
     assert len(bars) <= 4 * LEVELS * (width - MARGIN - LEFT) / 4
     assert len(drawing.labels) + len(drawing.breaks) <= 20
     assert len(bars) < 200
-    assert f"Model turn: {count:,}" in drawing.words
+    assert f"Model answer: {count:,}" in drawing.words
 
 
 def test_few_items_are_drawn_individually() -> None:
@@ -153,7 +153,7 @@ def test_turn_is_drawn_without_the_time_in_which_it_waited() -> None:
     made.lane.stretches.append(Stretch("wait", at(20), at(80), "pay", 2))
     drawing = draw(Timeframe((made,), BEGIN, later(100), None))
     before, after, wait = drawing.lanes[0].bars
-    assert (before.title, after.title) == ("Model turn to version 1: saved, 10 s",) * 2
+    assert (before.title, after.title) == ("Model answer of version 1: saved, 10 s",) * 2
     assert before.x + before.width <= wait.x
     assert after.x >= wait.x + wait.width
     assert [axis_break.seconds for axis_break in drawing.breaks] == [60]
