@@ -87,7 +87,7 @@ _OUTCOMES: Final[dict[str, str | Promise]] = {
     "waits": _("waiting for a person"),
 }
 _SENTENCES: Final[dict[str, str | Promise]] = {
-    "saved": _("saved"),
+    "saved": _("saved %(time)s"),
     "version": _("Version %(version)s"),
     "appended": _("saved outside of a run"),
     "asked": _("Asked %(agent)s"),
@@ -109,7 +109,8 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "unnamed": _("a tool"),
     "given_again": _("stored result given again"),
     "failed_tools": _("%(tools)s failed"),
-    "in_version": _("%(outcome)s, version %(version)s"),
+    "version_saved": _("version %(version)s saved %(time)s"),
+    "in_version": _("%(outcome)s, version %(version)s saved %(time)s"),
 }
 #: Largest number of tools or models that the name of a turn has.
 _MAX_NAMES: Final = 4
@@ -335,9 +336,8 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             name = texts.turns[entry.kind] % {"version": entry.version}
             last = _get_last_message_position_or_none(entry.length)
             worked = entry.worked_microseconds / 1_000_000
-            return TimelineItem(
-                entry.kind, start, worked, run, name, texts.sentences["saved"], version=entry.version, position=last
-            )
+            saved = texts.sentences["saved"] % {"time": _format_save_time(entry.saved_at, start)}
+            return TimelineItem(entry.kind, start, worked, run, name, saved, version=entry.version, position=last)
         case VersionMark():
             name = texts.sentences["version"] % {"version": entry.version}
             last = _get_last_message_position_or_none(entry.length)
@@ -352,6 +352,7 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             outcome = texts.sentences["in_version"] % {
                 "outcome": texts.sentences["given_again"],
                 "version": entry.version,
+                "time": _format_save_time(entry.end, start),
             }
             name = mask_and_format_tool_name(entry.tool)
             return TimelineItem("replay", start, seconds, run, name, outcome, call_pk=entry.call_pk)
@@ -380,7 +381,7 @@ def _build_item_of_turn_with_contents(
     tools = format_names_with_counts(names, texts)
     failed = format_names_with_counts(contents.failed, texts)
     # The outcomes of logged calls are at the calls themselves.
-    outcome = texts.outcomes[turn.kind] if turn.kind in CALL_OUTCOMES else texts.sentences["saved"]
+    outcome = texts.outcomes[turn.kind] if turn.kind in CALL_OUTCOMES else ""
     if contents.has_only_stored_results:
         outcome = texts.sentences["given_again"]
     if failed and (turn.kind not in CALL_OUTCOMES or len(set(contents.tools)) > 1):
@@ -391,11 +392,17 @@ def _build_item_of_turn_with_contents(
         turn.worked_microseconds / 1_000_000,
         run,
         ", ".join(filter(None, (answers, tools))),
-        texts.sentences["in_version"] % {"outcome": outcome, "version": turn.version},
+        texts.sentences["in_version" if outcome else "version_saved"]
+        % {"outcome": outcome, "version": turn.version, "time": _format_save_time(turn.saved_at, start)},
         version=turn.version,
         position=_get_last_message_position_or_none(turn.length),
         short_names=tuple(filter(None, (", ".join(filter(None, (models, tools))), tools or models))),
     )
+
+
+def _format_save_time(saved_at: int, start: datetime) -> str:
+    """Format when a version was saved as the list of versions does, with the date unless it is that of the start."""
+    return formatting.format_time_with_date_unless_today(convert_to_datetime(saved_at), start, "milliseconds")
 
 
 def _format_answers_of_models(contents: TurnContents, texts: ItemTexts) -> tuple[str, str]:

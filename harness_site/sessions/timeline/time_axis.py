@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from heapq import nlargest
-from itertools import count, pairwise
+from itertools import pairwise
 from math import ceil
 from operator import sub
 from typing import Final
@@ -35,6 +35,9 @@ _LONG = 10_000_000
 _IDLE_RATIO = 0.5
 _BUSY_RATIO = 2.0
 _SHORT_RATIO = 16.0
+#: Longest gap that is never folded while the model works, in microseconds: it may be the only answer on the axis. Of a
+#: longer one, a machine that slept is the likelier reason.
+_LONGEST_ANSWER = 600_000_000
 #: Distance between labels, width of a letter, and space for them before the first and after the last moment.
 _APART = 92
 _LETTER = 7.0
@@ -95,7 +98,8 @@ class _AxisPiece:
 class Axis:
     """Axis from `since` at `left` to `until` at `right`; `instants` are the times of all events.
 
-    In the `busy` periods, a turn or a call was going on. They begin and end at one of the instants.
+    In the `busy` periods, calls were going on, and in the `answering` ones the model or its program worked. They begin
+    and end at one of the instants.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class Axis:
         left: float,
         right: float,
         busy: Iterable[tuple[int, int]] = (),
+        answering: Iterable[tuple[int, int]] = (),
     ) -> None:
         start, end = (
             convert_to_microseconds(since),
@@ -115,7 +120,7 @@ class Axis:
         moments = list(dict.fromkeys(sorted(instants)))
         inside = [start, *moments[bisect_right(moments, start) : bisect_left(moments, end)], end]
         self.left, self.right = left, right
-        self._pieces = _build_linear_and_folded_axis_pieces(inside, left, right, busy)
+        self._pieces = _build_linear_and_folded_axis_pieces(inside, left, right, list(busy), list(answering))
 
     def convert_to_x(self, instant: int) -> float:
         """Return the x position of an instant, clamped to the axis and rounded."""
@@ -239,11 +244,15 @@ def _are_labels_apart(x: float, text: str, other_x: float, other: str) -> bool:
 
 
 def _build_linear_and_folded_axis_pieces(
-    points: Sequence[int], left: float, right: float, busy: Iterable[tuple[int, int]]
+    points: Sequence[int],
+    left: float,
+    right: float,
+    busy: Sequence[tuple[int, int]],
+    answering: Sequence[tuple[int, int]],
 ) -> list[_AxisPiece]:
     """Build the pieces of the axis; neighbouring linear gaps are merged."""
     room = (right - left) * _BREAKS_PART
-    folded_gaps = _choose_folded_gaps(points, min(_BREAKS, int(room / MIN_BREAK_WIDTH)), busy)
+    folded_gaps = _choose_folded_gaps(points, min(_BREAKS, int(room / MIN_BREAK_WIDTH)), busy, answering)
     break_width = min(MAX_BREAK_WIDTH, room / max(1, len(folded_gaps)))
     edges = sorted({0, len(points) - 1, *folded_gaps, *(index + 1 for index in folded_gaps)})
     seconds = {index: points[index] / _SECOND for index in edges}
@@ -259,16 +268,24 @@ def _build_linear_and_folded_axis_pieces(
     return pieces
 
 
-def _choose_folded_gaps(points: Sequence[int], most: int, busy: Iterable[tuple[int, int]]) -> set[int]:
-    """Choose at most `most` gaps to fold: the longest ones, each long in comparison with all shorter ones together."""
+def _choose_folded_gaps(
+    points: Sequence[int], most: int, busy: Sequence[tuple[int, int]], answering: Sequence[tuple[int, int]]
+) -> set[int]:
+    """Choose at most `most` gaps to fold: the longest ones, each long in comparison with all shorter ones together.
+
+    An answer of the model is an event that takes time, so its gap is not folded. One of a call may be.
+    """
     gaps = [*map(sub, points[1:], points)]
     time = points[-1] - points[0]
     longest_gap = max(gaps)
     if longest_gap < _SHORTEST or longest_gap * (most + 1 / _IDLE_RATIO) < time:
         return set()  # the remaining time is always too long in comparison with any one gap
     most = min(most, len(gaps) // 2)
-    longest = nlargest(2 * most, zip(gaps, count(), strict=False))
-    busy_gaps = {index for _, index in longest} & _find_gaps_covered_by_busy_periods(points, busy)
+    calling_gaps = _find_gaps_covered_by_busy_periods(points, busy)
+    answering_gaps = _find_gaps_covered_by_busy_periods(points, answering)
+    kept = {index for index in answering_gaps - calling_gaps if gaps[index] <= _LONGEST_ANSWER}
+    longest = nlargest(2 * most, ((gap, index) for index, gap in enumerate(gaps) if index not in kept))
+    busy_gaps = {index for _, index in longest} & (calling_gaps | answering_gaps)
     idle = _choose_gaps_above_ratio([gap for gap in longest if gap[1] not in busy_gaps][:most], time, _IDLE_RATIO)
     time -= sum(gaps[index] for index in idle)
     return idle | _choose_gaps_above_ratio(

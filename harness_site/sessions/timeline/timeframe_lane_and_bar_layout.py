@@ -204,11 +204,18 @@ def compute_timeframe_layout(
     longest = _LONGEST_NAME if width == WIDTHS[0] else _LONGEST_NAME_ON_PHONE
     call_rows = [_group_calls_into_rows(run_items.calls, longest) for run_items in items_by_run]
     instants = _iterate_timeframe_instants(frame.courses, items_by_run)
-    busy = _iterate_work_and_call_periods(items_by_run)
     names = [shorten_text(format_lane_name(run_course.lane), longest) for run_course in frame.courses]
     names_of_rows = (row.text for rows in call_rows for row in rows)
     left = max([LEFT, *(len(name) * _LETTER + 8 for name in chain(names, names_of_rows, names_beside))])
-    axis = Axis(instants, frame.since, frame.until, left=left, right=width - MARGIN, busy=busy)
+    axis = Axis(
+        instants,
+        frame.since,
+        frame.until,
+        left=left,
+        right=width - MARGIN,
+        busy=_iterate_call_periods(items_by_run),
+        answering=_iterate_turn_periods(items_by_run),
+    )
     texts = get_item_texts_in_current_language()
     lanes: list[Lane] = []
     y = float(TOP)
@@ -245,11 +252,14 @@ def _iterate_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[Run
     return chain(starts, ends, seen, *(map(START, row) for row in rows), *(map(END, row) for row in rows))
 
 
-def _iterate_work_and_call_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
-    """Return the periods in which turns and calls went on."""
+def _iterate_turn_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
     for run_items in runs:
         for turn in run_items.turns:
             yield from turn.periods_of_work
+
+
+def _iterate_call_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
+    for run_items in runs:
         yield from ((call.start, call.end) for call in run_items.calls if call.kind not in _IDLE_KINDS)
 
 
@@ -406,6 +416,8 @@ class _RunItemsLayout:
             count = 1
             item = build_timeline_item(first, self._run, self._texts)
             kind, grave, title = item.kind, "", item.title
+            if isinstance(first, Turn) and first.whole is not None:  # the same words as in the list
+                title = build_timeline_item(first.whole, self._run, self._texts).title
             if width >= _MIN_LABELLED_WIDTH:
                 labels = _list_bar_label_candidates(item, self._texts, is_named=is_named)
             letter = _BOLD_LETTER if kind == "lost" else _LETTER
@@ -442,7 +454,10 @@ def _split_turns_at_waits(
     """Yield turns and calls, and of turns that waited a part for each period of work."""
     for entry in entries:
         if isinstance(entry, Turn) and entry.waits:
-            yield from (entry._replace(start=start, end=end, waits=()) for start, end in entry.periods_of_work)
+            yield from (
+                entry._replace(start=start, end=end, waits=(), saved=entry.saved_at, whole=entry)
+                for start, end in entry.periods_of_work
+            )
         else:
             yield entry
 

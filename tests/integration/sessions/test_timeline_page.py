@@ -24,7 +24,8 @@ from tests.support.factories import (
     make_run,
     make_session,
 )
-from tests.support.page_text import visible_text
+from tests.support.page_text import Page
+from tests.support.page_text import visible_text as read_visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -50,6 +51,11 @@ def page(reader: Client, session: Session, query: str = "") -> str:
     return reader.get(f"/sessions/{session.pk}/timeline/{query}").content.decode()
 
 
+def visible_text(response: Page) -> str:
+    """Return the visible text without the times at which versions were saved."""
+    return re.sub(r" saved [\d:.]+\b", "", read_visible_text(response))
+
+
 def test_drawn_items_have_links_and_titles(session: Session, reader: Client) -> None:
     make_checkpoint(session=session, phase=Phase.POST_LLM, length=3)
     Checkpoint.objects.update(created_at=THEN + timedelta(seconds=5))
@@ -57,8 +63,8 @@ def test_drawn_items_have_links_and_titles(session: Session, reader: Client) -> 
     html = page(reader, session)
     address = f"/sessions/{session.pk}"
     assert f'<a href="{address}/calls/{pk}/" tabindex="-1"><title>refund_card: completed, 500 ms</title>' in html
-    turn = f'<a href="{address}/?v=1&amp;at=2#m-2" tabindex="-1"><title>Model answer of version 1: saved, 5.0 s</title>'
-    assert turn in html
+    title = "Model answer of version 1: saved 10:42:12.118, 5.0 s"
+    assert f'<a href="{address}/?v=1&amp;at=2#m-2" tabindex="-1"><title>{title}</title>' in html
 
 
 @pytest.mark.parametrize(("host", "pid", "worked"), [(IMPORTED_RUN_HOST, 0, "20 s"), ("worker-3", 4127, "1 min 20 s")])
@@ -71,7 +77,7 @@ def test_turn_of_a_transcript_starts_when_the_person_asks(reader: Client, host: 
     for length, second in ((2, 10), (4, 90)):
         version = make_checkpoint(session=session, length=length, phase=Phase.TURN)
         Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=second))
-    turns = re.findall(r"<title>Model answer: saved, version (\d), ([^<]*)</title>", page(reader, session))
+    turns = re.findall(r"<title>Model answer: version (\d) saved [\d:.]+, ([^<]*)</title>", page(reader, session))
     assert set(turns) == {("1", "10 s"), ("2", worked)}
 
 
@@ -323,6 +329,24 @@ def test_legend_names_turns_without_a_phase(session: Session, reader: Client) ->
     assert "Other turn" not in shown
 
 
+def test_work_after_a_wait_has_the_times_of_its_version_and_of_its_bar(session: Session, reader: Client) -> None:
+    """A run that waits before it does anything begins to work when a person has decided."""
+    first = make_checkpoint(session=session, phase=Phase.POST_LLM)
+    second = make_checkpoint(session=session, phase=Phase.POST_TOOL_BATCH)
+    third = make_checkpoint(session=session, phase=Phase.POST_LLM)
+    rejected = call(session, 5, status=CallStatus.REJECTED, settled_at=None)
+    decided_at = THEN + timedelta(seconds=65)
+    make_decision(call=ToolCall.objects.get(pk=rejected), kind=DecisionKind.REJECT, created_at=decided_at)
+    for version, seconds in ((first, 5), (second, 66), (third, 70)):
+        Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=seconds))
+    response = reader.get(f"/sessions/{session.pk}/timeline/")
+    words = read_visible_text(response)
+    assert "10:43:12.118 Tool results of version 2 Tool results saved 10:43:13.118 1.0 s 1" in words
+    assert "10:43:13 Tool results" in read_visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    (drawn,) = set(re.findall(r"<title>(Tool results of [^<]*)</title>", response.content.decode()))
+    assert drawn == "Tool results of version 2: saved 10:43:13.118, 1.0 s"
+
+
 def save_turns_with_messages(session: Session) -> None:
     """Save a prompt, an answer that asks for two tools that only read, their results, an error, and a mixed turn."""
     ask: list[dict[str, object]] = [
@@ -356,12 +380,12 @@ def save_turns_with_messages(session: Session) -> None:
 
 NAMED_TURNS = [
     "Version 1 Version message of a person – 1",
-    "Model answer (lamp-4) Model answer saved, version 2 10 s 1",
+    "Model answer (lamp-4) Model answer version 2 10 s 1",
     "find_order, find_payment Tool call completed, version 3 10 s 1",
-    "Model answer (lamp-4) Model answer saved, version 4 10 s 1",
+    "Model answer (lamp-4) Model answer version 4 10 s 1",
     "find_order Tool call failed, version 5 10 s 1",
-    "Model answer (lamp-4), refund_card Turn saved, version 6 10 s 1",
-    "2 model answers, find_order Turn saved, version 7 10 s 1",
+    "Model answer (lamp-4), refund_card Turn version 6 10 s 1",
+    "2 model answers, find_order Turn version 7 10 s 1",
 ]
 
 
@@ -372,7 +396,7 @@ def test_turns_are_named_by_the_models_and_tools_of_their_messages(session: Sess
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert [name for name in NAMED_TURNS if name not in words] == []
     address = f"/sessions/{session.pk}/?v=5&amp;at=5#m-5"
-    title = "find_order: failed, version 5, 10 s"
+    title = "find_order: failed, version 5 saved 10:42:57.118, 10 s"
     assert f'<a href="{address}" tabindex="-1"><title>{title}</title><rect class="failed"' in html
     # Tools that only read have rows of their own in the drawing, as logged calls do.
     assert re.findall(r"<text x=\"0\"[^>]*>([^<]*)<title>", html.partition("drawing narrow")[0]) == [
@@ -393,7 +417,7 @@ def test_only_turns_of_the_list_are_named_where_there_are_many(
     call(session, 55, tool="refund_card")
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert [name for name in NAMED_TURNS if name not in words] == []
-    assert "<title>Turn of version 5: saved, 10 s</title>" in page(reader, session)
+    assert "<title>Turn of version 5: saved 10:42:57.118, 10 s</title>" in page(reader, session)
 
 
 def test_page_says_why_tools_have_no_bars(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,8 +440,8 @@ def test_contents_of_a_turn_after_versions_that_are_gone_are_not_guessed(session
     save_turns_with_messages(session)
     Checkpoint.objects.filter(version__lt=5).delete()
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "Turn of version 5 Turn saved" in words
-    assert "Model answer (lamp-4), refund_card Turn saved, version 6 10 s 1" in words
+    assert "Turn of version 5 Turn" in words
+    assert "Model answer (lamp-4), refund_card Turn version 6 10 s 1" in words
 
 
 def test_names_of_any_length_in_a_transcript_leave_the_page_small(session: Session, reader: Client) -> None:
@@ -430,8 +454,8 @@ def test_names_of_any_length_in_a_transcript_leave_the_page_small(session: Sessi
         version = make_checkpoint(session=session)
         Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=10 * number))
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert f"Model answer ({'m' * 59}…), {'t' * 59}… Turn saved, version 1" in words
-    assert "Model answer, a tool Turn saved, version 2" in words
+    assert f"Model answer ({'m' * 59}…), {'t' * 59}… Turn version 1" in words
+    assert "Model answer, a tool Turn version 2" in words
     assert "t" * 60 not in page(reader, session)
 
 
@@ -522,12 +546,12 @@ def test_stored_result_that_a_later_run_gave_is_no_work(
     html = page(reader, session)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "Stored result stored result given again, version 2 – 2" in words
-    title = "<title>refund: stored result given again, version 2</title>"
+    title = "<title>refund: stored result given again, version 2 saved 10:43:27.118</title>"
     mark = f'<a href="/sessions/{session.pk}/calls/{pk}/" tabindex="-1">{title}<rect class="replay"'
     assert html.count(mark) == 2  # on a wide and on a narrow screen
     assert '<rect class="replay" x="1" y="1" width="20" height="10" rx="2"/></svg>Stored result given again' in html
     assert 'class="tools"' not in html
-    assert ("Model answer Model answer saved, version 2" in words) == (given_by_run and answers)
+    assert ("Model answer Model answer version 2" in words) == (given_by_run and answers)
     assert "Version 2 Version saved outside of a run" in words if not given_by_run else "Version 2 Version" not in words
 
 
@@ -544,7 +568,7 @@ def test_result_that_is_not_a_stored_one_is_among_the_tools_of_its_turn(
 ) -> None:
     save_result_of_call_before_resume(session, asked_by_run=True, given_by_run=True, **fields)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "refund Tool results saved, version 2" in words
+    assert "refund Tool results version 2" in words
     assert "given again, version" not in words
 
 
@@ -553,7 +577,7 @@ def test_result_that_the_run_of_its_call_saved_is_no_stored_one(session: Session
     save_result_of_call_before_resume(session, asked_by_run=True, given_by_run=True)
     Checkpoint.objects.filter(version=2).update(run=Run.objects.get(number=1), created_at=THEN + timedelta(seconds=20))
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "refund Tool results saved, version 2" in words
+    assert "refund Tool results version 2" in words
 
 
 def test_call_that_ran_after_an_equal_one_whose_stored_result_was_given_is_work(
@@ -569,5 +593,5 @@ def test_call_that_ran_after_an_equal_one_whose_stored_result_was_given_is_work(
     make_checkpoint(session=session)
     Checkpoint.objects.filter(version=3).update(created_at=THEN + timedelta(seconds=90))
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "Model answer, refund Turn saved, version 3" in words
+    assert "Model answer, refund Turn version 3" in words
     assert words.count("Stored result stored result given again") == 1

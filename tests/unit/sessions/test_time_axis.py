@@ -47,6 +47,27 @@ def test_idle_period_is_folded_sooner_than_a_long_call(busy: list[tuple[int, int
     assert [axis_break.seconds for axis_break in drawn.breaks] == folded
 
 
+@pytest.mark.parametrize(
+    ("answering", "folded"),
+    [
+        ([(0, 1.5)], [97.0]),  # the only answer of the model, before a wait
+        ([(0, 1.5), (1.55, 98.55)], []),
+        ([], [97.0, 1.5]),
+    ],
+)
+def test_answer_of_the_model_is_never_folded(answering: list[tuple[float, float]], folded: list[float]) -> None:
+    moments = (0, 1.5, 1.52, 1.55, 98.55)
+    periods = [(at(start), at(end)) for start, end in answering]
+    drawn = Axis(map(at, moments), BEGIN, later(98.55), left=0, right=1000, answering=periods)
+    assert sorted((axis_break.seconds for axis_break in drawn.breaks), reverse=True) == pytest.approx(folded)
+
+
+def test_sleep_of_a_machine_during_an_answer_is_folded() -> None:
+    moments, period = (0, 1, 2, 30_000, 30_002), (at(2), at(30_000))
+    drawn = Axis(map(at, moments), BEGIN, later(30_002), left=0, right=1000, answering=[period])
+    assert [axis_break.seconds for axis_break in drawn.breaks] == [29_998]
+
+
 def test_breaks_take_at_most_a_third_of_a_narrow_axis() -> None:
     moments = [second for night in range(5) for second in (night * 50_000, night * 50_000 + 1)]
     drawn = Axis(map(at, moments), later(moments[0]), later(moments[-1]), left=0, right=300)

@@ -153,7 +153,7 @@ def test_turn_is_drawn_without_the_time_in_which_it_waited() -> None:
     made.lane.stretches.append(Stretch("wait", at(20), at(80), "pay", 2))
     drawing = draw(Timeframe((made,), BEGIN, later(100), None))
     before, after, wait = drawing.lanes[0].bars
-    assert (before.title, after.title) == ("Model answer of version 1: saved, 10 s",) * 2
+    assert (before.title, after.title) == ("Model answer of version 1: saved 10:01:30.000, 20 s",) * 2
     assert before.x + before.width <= wait.x
     assert after.x >= wait.x + wait.width
     assert [axis_break.seconds for axis_break in drawing.breaks] == [60]

@@ -24,7 +24,8 @@ class Turn(NamedTuple):
 
     `kind` is model, tools or agents by the phase of the version, else turn. During the `waits`, pairs of start and end
     in order of time, the run waited for a person or for another agent. With `contents`, which say what the version
-    added, the kind is ran or failed if that are only results of tools whose calls are not logged.
+    added, the kind is ran or failed if that are only results of tools whose calls are not logged. Such a turn may end
+    before its version was `saved`; others end at that time. A part of a turn between two waits has the `whole` turn.
     """
 
     kind: str
@@ -34,6 +35,13 @@ class Turn(NamedTuple):
     length: int
     waits: tuple[tuple[int, int], ...] = ()
     contents: TurnContents | None = None
+    saved: int | None = None
+    whole: Turn | None = None
+
+    @property
+    def saved_at(self) -> int:
+        """When the version was saved, as the list of versions says."""
+        return self.end if self.saved is None else self.saved
 
     @property
     def worked_microseconds(self) -> int:
@@ -68,6 +76,8 @@ def derive_lane_turns_from_version_marks(lane: Lane, waits: Iterable[tuple[int, 
             start = min(since if mark.prompted is None else max(since, mark.prompted), mark.end)
             inside = merged[bisect_right(ends, start) : bisect_left(starts, mark.end)]
             during = tuple((max(begin, start), min(end, mark.end)) for begin, end in inside)
+            if during and during[0][0] <= start:  # the work began after the wait
+                start, during = during[0][1], during[1:]
             yield Turn(kind, start, mark.end, mark.version, mark.length, during)
         since = mark.end
 
