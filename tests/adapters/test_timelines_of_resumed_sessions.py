@@ -27,13 +27,13 @@ def test_stored_result_is_not_drawn_as_work(play_story: PlayStory, client: Clien
     call = ToolCall.objects.get(tool__endswith="refund")
     response = client.get(f"/sessions/{call.session_id}/timeline/")
     assert re.search(
-        r"refund Refund 40 for order 17 Stored result stored result given again, version \d+ – 3",
+        r"refund Refund 40 for order 17 Stored result stored result given again, version \d+ saved [\d:.]+ – 3",
         visible_text(response),
     )
     html = response.content.decode()
     mark = (
         rf'<a href="/sessions/{call.session_id}/calls/{call.pk}/" tabindex="-1">'
-        r'<title>refund: stored result given again, version \d+</title><rect class="replay"'
+        r'<title>refund: stored result given again, version \d+ saved [\d:.]+</title><rect class="replay"'
     )
     assert len(re.findall(mark, html)) == 2  # on a wide and on a narrow screen
     assert 'class="tools"' not in html

@@ -431,7 +431,7 @@ def test_turn_before_the_run_that_saved_it_is_outside_of_a_run(session: Session,
     versions = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
     assert versions.count("before run 5 this run saved it afterwards") == 2
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    found = re.findall(r"saved, version (\d) .{1,16}? (–|5) (?=2025|Not)", words)
+    found = re.findall(r"version (\d) saved [-\d:. ]+ .{1,16}? (–|5) (?=2025|Not)", words)
     assert found == [("1", "–"), ("2", "–"), ("3", "5")]
 
 

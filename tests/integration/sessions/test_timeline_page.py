@@ -409,6 +409,21 @@ def test_turns_are_named_by_the_models_and_tools_of_their_messages(session: Sess
     assert tested.count(("ok", "Tool call")) == 2
 
 
+def test_call_that_is_not_logged_takes_as_long_as_in_the_transcript(session: Session, reader: Client) -> None:
+    ask = {"kind": "tool_call", "id": "c1", "name": "find_order", "args": {}}
+    found = {"kind": "tool_result", "call_id": "c1", "content": "x"}
+    bodies: list[dict[str, object]] = [{"role": "assistant", "blocks": [ask]}, {"role": "tool", "blocks": [found]}]
+    for body, message_at, saved_at in zip(bodies, (1.991, 2.004), (2, 2.006), strict=True):
+        message = make_message(session=session, body=body)
+        Message.objects.filter(pk=message.pk).update(created_at=THEN + timedelta(seconds=message_at))
+        version = make_checkpoint(session=session)
+        Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=saved_at))
+    transcript = reader.get(f"/sessions/{session.pk}/").content.decode()
+    assert re.findall(r'title="Time from the call to its result">([^<]*)<', transcript) == ["13 ms"]
+    words = read_visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "10:42:09.109 find_order Tool call completed, version 2 saved 10:42:09.124 13 ms 1" in words
+
+
 def test_only_turns_of_the_list_are_named_where_there_are_many(
     session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -311,13 +311,25 @@ def _add_contents_to_turns(frame: Timeframe, contents: Mapping[int, TurnContents
     """Return the turns of a timeframe whose contents are known, with these, by version."""
     logged = _collect_tools_of_logged_calls(frame)
     return {
-        turn.version: turn._replace(
-            kind=_choose_kind_of_turn(turn.kind, contents[turn.version], logged), contents=contents[turn.version]
-        )
+        turn.version: _add_contents_to_turn(turn, contents[turn.version], logged, run_course.lane)
         for run_course in frame.courses
         for turn in run_course.turns
         if turn.version in contents
     }
+
+
+def _add_contents_to_turn(turn: Turn, contents: TurnContents, logged: Set[str] | None, lane: Lane) -> Turn:
+    """Return a turn with its contents, and the time of one call that is not logged as the transcript has it.
+
+    That is the time between the messages with the call and with its result, if both are of the run.
+    """
+    turn = turn._replace(kind=_choose_kind_of_turn(turn.kind, contents, logged), contents=contents)
+    if turn.kind not in _UNLOGGED_KINDS or turn.waits or contents.call_and_result_at is None:
+        return turn
+    start, end = contents.call_and_result_at
+    if not lane.start <= start < end:
+        return turn
+    return turn._replace(start=start, end=end, saved=turn.saved_at)
 
 
 def _collect_tools_of_logged_calls(frame: Timeframe) -> frozenset[str] | None:

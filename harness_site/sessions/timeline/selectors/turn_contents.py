@@ -15,6 +15,7 @@ from checkpoints.db.decompressed_text_sql import DecompressedText, StoredSize
 from checkpoints.formats import parse_json
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, list_message_parts
 from checkpoints.models import Message
+from harness_site.core.epoch_microseconds import Instant
 from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
 from harness_site.sessions.selectors.stored_results_given_again import LoggedCall, StoredResultIndex
 
@@ -40,6 +41,8 @@ class TurnContents(NamedTuple):
     models: tuple[str, ...]
     results: tuple[tuple[CallPart, bool], ...]
     given_again: tuple[LoggedCall, ...] = ()
+    #: When the message with the only call of the turn was saved, and that with its result; None if there are several.
+    call_and_result_at: tuple[int, int] | None = None
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -79,6 +82,7 @@ class _ReadMessage:
     model: str
     calls: list[CallPart]
     results: list[tuple[str, bool]]
+    at: int = 0
 
 
 def list_added_message_ranges(
@@ -118,16 +122,22 @@ def load_turn_contents(ranges: Sequence[MessageRange]) -> dict[int, TurnContents
     )
     messages: dict[tuple[int, int], _ReadMessage] = {}
     calls: dict[str, CallPart] = {}
+    only_calls_at: dict[str, int] = {}
     tools: dict[tuple[int, int], list[tuple[CallPart, bool]]] = {}
-    for segment, position, role, text in rows.values_list("segment_id", "position", "role", body):
+    for segment, position, role, text, at in rows.values_list(
+        "segment_id", "position", "role", body, Instant("created_at")
+    ):
         message = _parse_calls_results_and_model(role, text)
+        message.at = at
         calls.update((call.call_id, call) for call in message.calls)
+        if len(message.calls) == 1:
+            only_calls_at[message.calls[0].call_id] = at
         messages[segment, position] = message
         if message.results:
             tools[segment, position] = [
                 (calls.get(call_id) or CallPart(call_id, "", None), is_error) for call_id, is_error in message.results
             ]
-    return {each.version: _build_turn_contents(each, messages, tools) for each in ranges}
+    return {each.version: _build_turn_contents(each, messages, tools, only_calls_at) for each in ranges}
 
 
 def _iterate_conditions_of_message_ranges(ranges: Sequence[MessageRange]) -> Iterator[Q]:
@@ -198,18 +208,24 @@ def _build_turn_contents(
     added: MessageRange,
     messages: dict[tuple[int, int], _ReadMessage],
     tools: dict[tuple[int, int], list[tuple[CallPart, bool]]],
+    only_calls_at: dict[str, int],
 ) -> TurnContents:
     answers = 0
     models: list[str] = []
     results: list[tuple[CallPart, bool]] = []
+    results_at: list[int] = []
     for position in range(added.first, added.upto):
         message = messages.get((added.segment, position))
         if message is not None and message.is_answer:
             answers += 1
             if message.model and message.model not in models:
                 models.append(message.model)
-        results += tools.get((added.segment, position), ())
-    return TurnContents(answers, tuple(models), tuple(results))
+        if message is not None and message.results:
+            results += tools[added.segment, position]
+            results_at.append(message.at)
+    called_at = only_calls_at.get(results[0][0].call_id) if len(results) == 1 else None
+    times = None if called_at is None else (called_at, results_at[0])
+    return TurnContents(answers, tuple(models), tuple(results), call_and_result_at=times)
 
 
 def separate_stored_results_given_again(
