@@ -6,9 +6,10 @@ from typing import Any, Final
 from django.urls import reverse
 from django.utils import translation
 
-from checkpoints.enums import HOOK_KINDS, CallStatus, DecisionKind
+from checkpoints.enums import HOOK_KINDS, CallStatus, DecisionKind, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
+from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.core import csv_rows, formatting, masked_formatting
 from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.masking import mask_argument_secrets_throughout_session
@@ -19,9 +20,11 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.text_shortening import shorten_text
+from harness_site.core.status_and_decision_labels import get_decision_shape_and_label
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records
 from harness_site.sessions.selectors.call_records import CallDecision, CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
+from harness_site.sessions.session_and_call_status_chips import get_call_record_shape_and_label
 from harness_site.site_address import build_absolute_url
 
 HEAD: Final = (
@@ -50,6 +53,9 @@ HEAD: Final = (
     "approvers",
     "decision_reasons",
     "copied",
+    "status_on_page",
+    "reason_on_page",
+    "last_decision_on_page",
 )
 #: Status of the calls that have not happened in a fork, because its original made them after the forked version.
 _STATUS_IN_ORIGINAL: Final = "in_original"
@@ -96,6 +102,7 @@ def _build_cells(row: LoggedCall, args: Any) -> tuple[str, ...]:
     # Programs read the cells, so they are English in every language of the reader.
     with translation.override("en"):
         sentence = format_short_call_sentence(record)
+        words = _list_words_on_page(record, decision)
     times = (record.issued_at, record.interrupted_at, record.settled_at) if row.has_times else (None, None, None)
     return (
         record.call_id,
@@ -121,6 +128,20 @@ def _build_cells(row: LoggedCall, args: Any) -> tuple[str, ...]:
         ", ".join(_list_approvers(record.rulings)),
         "; ".join(f"{ruling.actor} ({ruling.kind}): {ruling.reason}" for ruling in record.rulings if ruling.reason),
         "yes" if record.is_copied else "",
+        *words,
+    )
+
+
+def _list_words_on_page(record: CallRecord, decision: CallDecision | None) -> tuple[str, str, str]:
+    """Return the words of the pages for the status of a call, for the reason of an interruption and for a decision."""
+    return (
+        get_call_record_shape_and_label(record)[1],
+        str(dict(build_choices(InterruptReason)).get(record.reason, record.reason)),
+        ""
+        if decision is None
+        else get_decision_shape_and_label(decision.kind, about_question=record.is_question, about_changed_value=False)[
+            1
+        ],
     )
 
 

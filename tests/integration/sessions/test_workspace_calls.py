@@ -520,6 +520,12 @@ def test_matching_calls_are_exported_as_csv(session: Session, reader: Client, mo
         "confirm_landed",
         "alice",
     )
+    words = [(row["status_on_page"], row["reason_on_page"], row["last_decision_on_page"]) for row in rows[2:]]
+    assert words == [
+        ("Failed", "", ""),
+        ("Completed", "", ""),
+        ("Outcome unknown", "Its run died during the call", "It happened"),
+    ]
     (event,) = AuditEvent.objects.filter(kind="exported")
     assert json.loads(event.details)["what"] == "tool calls"
     list(reader.get("/calls/export/?key=c7"))
@@ -608,8 +614,9 @@ def test_exported_calls_have_their_arguments_and_who_approved_them(session: Sess
     assert reasons[1] == "alice (edit): reason 2: ‹masked›"
     assert reasons[-1] == "bob (approve): reason 7: ‹masked›"
     assert second["decision_reasons"] == ""
-    added = ["page", "arguments", "decided_at", "decision_reason", "approvers", "decision_reasons", "copied", "export"]
-    assert list(first)[-8:] == added
+    added = ["page", "arguments", "decided_at", "decision_reason", "approvers", "decision_reasons", "copied"]
+    added += ["status_on_page", "reason_on_page", "last_decision_on_page", "export"]
+    assert list(first)[-11:] == added
     make_decision(call=long, kind=DecisionKind.APPROVE, revision=1)
     make_decision(call=long, kind=DecisionKind.WITHDRAW, revision=2)
     assert _export(reader, "key=long")[0]["approvers"] == ""
