@@ -232,13 +232,21 @@ def format_time_with_date_unless_today(moment: datetime, now: datetime, timespec
 
     Within `write_dates_and_offsets_with_times`, it is always `2026-11-10 14:30:00 +01:00`.
     """
+    if _are_times_complete.get():
+        return format_time_with_date_and_offset(moment, timespec)
     zone = timezone.get_current_timezone()
     local = convert_to_zone(moment, zone)
     text = local.replace(tzinfo=None).isoformat(" ", timespec)
-    if _are_times_complete.get():
-        is_utc = local.tzname() == "UTC"
-        return f"{text} {'UTC' if is_utc else local.isoformat(' ', timespec).removeprefix(text)}"
     return text.split()[1] if local.date() == convert_to_zone(now, zone).date() else text
+
+
+def format_time_with_date_and_offset(moment: datetime, timespec: str = "seconds") -> str:
+    """Format a time in the current time zone with its date and offset from UTC: 2026-11-10 14:30:00 +01:00."""
+    local = convert_to_zone(moment, timezone.get_current_timezone())
+    if local.tzname() == "UTC":
+        return format_utc_time(moment, timespec)
+    text = local.replace(tzinfo=None).isoformat(" ", timespec)
+    return f"{text} {local.isoformat(' ', timespec).removeprefix(text)}"
 
 
 def format_date_and_time_with_zone(moment: datetime) -> str:

@@ -305,10 +305,18 @@ def get_chosen_theme_from_context(context: Context) -> str:
     return "" if request is None else get_chosen_theme_or_empty(request)
 
 
+#: Kinds of times in whose place, or beside which, paper has the exact time: the others have their date and zone.
+_KINDS_REPLACED_ON_PAPER: Final = frozenset({"ago", "at", "clock", "due"})
+
+
 def _render_time_element(moment: datetime, text: str, kind: str, timespec: str = "seconds") -> SafeString:
-    """Render a time; the exact one, to `timespec`, is on hover, and takes the place of the text on paper."""
+    """Render a time; the exact one, to `timespec`, is on hover in UTC, and on paper in the zone that the page names."""
     times = formatting.format_iso_time(moment), formatting.format_utc_time(moment, timespec)
-    return build_html('<time datetime="{}" title="{}" data-time="{}">{}</time>', *times, kind, text)
+    on_paper = formatting.format_time_with_date_and_offset(moment, timespec)
+    if on_paper == times[1] or kind not in _KINDS_REPLACED_ON_PAPER:
+        return build_html('<time datetime="{}" title="{}" data-time="{}">{}</time>', *times, kind, text)
+    element = '<time data-paper="{}" datetime="{}" title="{}" data-time="{}">{}</time>'
+    return build_html(element, on_paper, *times, kind, text)
 
 
 @register.simple_tag(name="copyable")

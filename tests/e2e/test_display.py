@@ -47,7 +47,7 @@ def test_times_are_those_of_the_browser_before_any_script_runs(open_page: OpenPa
     page.goto(address)  # names the time zone of this browser
     response = page.goto(address)
     assert response is not None
-    times = re.findall(r'<time datetime="([^"]+)" title="([^"]+)" data-time="at">([^<]+)</time>', response.text())
+    times = re.findall(r'<time [^>]*datetime="([^"]+)" title="([^"]+)" data-time="at">([^<]+)</time>', response.text())
     assert times
     for moment, exact, text in times:
         utc = datetime.fromisoformat(moment)
@@ -55,3 +55,16 @@ def test_times_are_those_of_the_browser_before_any_script_runs(open_page: OpenPa
         assert text.endswith(f"{utc.astimezone(ZoneInfo('Asia/Kolkata')):%H:%M:%S}")
     page.wait_for_load_state("networkidle")
     assert page.locator("time[data-time='at']").all_inner_texts() == [text for *_, text in times]
+
+
+def test_printed_times_are_in_the_zone_that_the_page_names(open_page: OpenPage, private_site: Site) -> None:
+    page = open_page("carol", private_site, timezone_id="Asia/Kolkata")
+    address = log_call(private_site, "printed", "call_1", "pears")
+    for _names_zone_of_browser in range(2):
+        page.goto(address)
+    page.emulate_media(media="print")
+    expect(page.get_by_text("Printed by carol, as of")).to_contain_text("Asia/")
+    kinds = "time:is([data-time=ago], [data-time=at])"
+    printed = page.locator(kinds).evaluate_all("all => all.map(each => getComputedStyle(each, '::after').content)")
+    assert printed
+    assert not [time for time in printed if not time.endswith(' +05:30"')]

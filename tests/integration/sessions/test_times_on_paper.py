@@ -39,3 +39,13 @@ def test_update_of_a_part_keeps_the_address_of_the_page(session: Session, reader
     headers = {"HX-Request": "true", "HX-Current-URL": f"http://testserver/sessions/{session.pk}/"}
     page = visible_text(reader.get(f"/sessions/{session.pk}/?since=0", headers=headers))
     assert f"http://testserver/sessions/{session.pk}/ · Printed by alice, as of " in page
+
+
+def test_paper_has_times_in_the_zone_that_the_page_names(session: Session, reader: Client) -> None:
+    reader.cookies["harness_zone"] = "Europe/Berlin"
+    call = make_call(session=session, status=CallStatus.INTERRUPTED, interrupted_at=THEN)
+    page = reader.get(f"/review/calls/{call.pk}/").content.decode()
+    assert "Europe/Berlin" in page.partition("Printed by alice, as of")[2][:200]
+    times = re.findall(r'<time [^>]*data-time="(?:ago|at|clock|due)"', page)
+    assert any('data-paper="2025-03-04 11:42:07 +01:00"' in time for time in times)
+    assert [time for time in times if "data-paper=" not in time] == []
