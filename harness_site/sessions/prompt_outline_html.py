@@ -35,7 +35,7 @@ def render_prompt_links(prompts: Collection[Prompt], address: str, version: int,
             version,
             *(prompt.position,) * 3,
             mask_and_reveal_hidden(strip_markdown_marks(prompt.title)),
-            *((render_time_of_day(prompt.at), " · ") if with_times else ("", "")),
+            *((render_time_of_day(prompt.at, seconds=True), " · ") if with_times else ("", "")),
             counts[prompt.messages],
         )
         for prompt in prompts

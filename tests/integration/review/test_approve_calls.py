@@ -174,6 +174,17 @@ def test_auditor_is_refused_and_anonymous_is_sent_to_sign_in(client: Client, for
         (
             "approve",
             {
+                "status": "completed",
+                "result": '{"paid":true}',
+                "result_digest": digest_text('{"paid":true}'),
+                "settled_at": THEN,
+            },
+            "Approved: it has run",
+            "The call finished at 2025-03-04 10:42:07 and returned: paid yes",
+        ),
+        (
+            "approve",
+            {
                 "status": "failed",
                 "result": '"no money"',
                 "result_digest": digest_text('"no money"'),

@@ -56,7 +56,7 @@ def test_session_opens_with_first_prompt_and_newest_messages(finished: Session, 
     assert "Show the next" not in text
     assert "2 messages before the first prompt" in text
     assert re.findall(r'data-place="(\d+)"', html) == ["1", "2", "44"]
-    assert "Fix it.10:42 · 42 messages" in text  # without the state of the editor
+    assert "Fix it.10:42:07 · 42 messages" in text  # without the state of the editor
     assert re.search(r"And the second request [a-z ]*…10:42", text)
     between = reader.get(f"{here}?v=1&after=3&until=23", headers=HTMX).content.decode()
     assert positions(between) == list(range(3, 23))
