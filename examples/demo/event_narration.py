@@ -67,7 +67,7 @@ class EventNarrator:
             case AuditKind.RUN_STARTED:
                 return f"A new process (pid {details['pid']}) takes {session.session_id} over, as {event.actor}."
             case AuditKind.CALL_INTERRUPTED:
-                return f"The outcome of {details['tool']} is unknown. Its verify hook is asked."
+                return f"The outcome of {details['tool']} is unknown. The tool’s own check, its verify hook, is asked."
             case AuditKind.SESSION_NEEDS_REVIEW:
                 return f"The session pauses until a person decides.{self._format_decision_link(session)}"
             case AuditKind.SESSION_FINISHED:
@@ -89,9 +89,9 @@ class EventNarrator:
     def _format_decision(self, decision: Decision) -> str:
         tool = decision.tool_call.tool
         if decision.kind == DecisionKind.PROBE_UNKNOWN:
-            return f"The verify hook of {tool} cannot tell: {decision.reason}."
+            return f"The tool’s own check of {tool} cannot tell: {decision.reason}."
         if decision.actor_kind == ActorKind.HOOK:
-            return f"The verify hook of {tool} says: {_SETTLED_LINES[DecisionKind(decision.kind)]}."
+            return f"The tool’s own check of {tool} says: {_SETTLED_LINES[DecisionKind(decision.kind)]}."
         return f"{decision.actor} decided on {tool}: {DecisionKind(decision.kind).label}. The session goes on."
 
 

@@ -249,7 +249,7 @@ def test_auditor_sees_the_card_but_cannot_decide(open_cards: Callable[..., list[
     (page,) = open_cards("carol")
     expect(page.get_by_text("deciding needs an approver")).to_be_visible()
     expect(page.get_by_role("radio")).to_have_count(0)
-    expect(page.get_by_role("button", name="Verify again")).to_have_count(0)
+    expect(page.get_by_role("button", name="Run the tool’s own check again")).to_have_count(0)
 
     token = next(cookie["value"] for cookie in page.context.cookies() if cookie["name"] == "csrftoken")
     forged: dict[str, str | float | bool] = {
@@ -291,7 +291,7 @@ def test_verify_hook_can_be_called_again(open_cards: Callable[..., list[Page]]) 
     (page,) = open_cards("alice")
     hook_answer = page.get_by_text("the card processor shows refunds only after the nightly settlement")
     before = page.get_by_label("Did it happen?").locator(hook_answer).count()
-    page.get_by_role("button", name="Verify again").click()
+    page.get_by_role("button", name="Run the tool’s own check again").click()
     expect(page.get_by_label("Did it happen?").locator(hook_answer)).to_have_count(before + 1)
 
 

@@ -45,7 +45,7 @@ def test_live_update_keeps_reason_and_focus(
     type_partial_reason(page)
 
     page_actions.open_refund_card(other, order_number)
-    other.get_by_role("button", name="Verify again").click()
+    other.get_by_role("button", name="Run the tool’s own check again").click()
 
     for reader in (page, other):
         expect(reader.get_by_label("Did it happen?").get_by_text("outcome still unknown", exact=True)).to_have_count(2)

@@ -84,6 +84,7 @@ def test_all_decisions_are_withdrawn_with_one_reason(people: dict[str, Client], 
         assert f"session {call.session.session_id} It did not happen" in text
     assert "The sessions continue as soon as processes take them up, which may be at once." in text
     assert "Withdraw 3 decisions" in text
+    assert "If a run uses a decision before you send this form, that decision is not withdrawn." in text
     missing = people["alice"].post(address, {"reason": " "})
     assert missing.status_code == 422
     assert "Enter a reason. It is recorded with your name for each call." in visible_text(missing)

@@ -29,7 +29,7 @@ def interrupted(*, verifiable: bool = True, lease: timedelta = timedelta(hours=1
 
 def test_waiting_process_is_asked_to_verify(alice: Client) -> None:
     call = interrupted()
-    assert "Verify again" in visible_text(alice.get(f"/review/calls/{call.pk}/"))
+    assert "Run the tool’s own check again" in visible_text(alice.get(f"/review/calls/{call.pk}/"))
     response = alice.post(f"/review/calls/{call.pk}/verify/")
     assert (response.status_code, response.headers["Location"]) == (302, f"/review/calls/{call.pk}/")
     call.refresh_from_db()
@@ -38,7 +38,7 @@ def test_waiting_process_is_asked_to_verify(alice: Client) -> None:
     page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
     assert "Run 1 has been asked to verify the call." in page
     assert "alice asked the run to verify the call; the tool’s own check has not answered yet" in page
-    assert "Verify again" not in page
+    assert "Run the tool’s own check again" not in page
 
 
 def test_answer_of_the_check_stands_where_it_was_asked_for(alice: Client) -> None:
@@ -53,7 +53,8 @@ def test_answer_of_the_check_stands_where_it_was_asked_for(alice: Client) -> Non
     response = alice.get(f"/review/calls/{call.pk}/")
     assert 'id="verify" aria-describedby="verify-effect last-check" title=' in response.content.decode()
     assert re.search(
-        r"Verify again If the tool’s check finds what happened, its answer decides this call and the agent continues\. "
+        r"Run the tool’s own check again If the tool’s own check finds what happened, its answer decides this call "
+        r"and the agent continues\. "
         r"Checked at [\d:]+: the outcome is still unknown — “the provider answered 503” ",
         visible_text(response),
     )
@@ -69,12 +70,12 @@ def test_card_without_a_waiting_process_has_no_verify_button(alice: Client) -> N
     call = interrupted(lease=timedelta(seconds=-1))
     page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
     assert "The check runs first when somebody starts the agent again" in page
-    assert "Verify again" not in page
+    assert "Run the tool’s own check again" not in page
 
 
 def test_tool_without_a_hook_has_no_verify_button(alice: Client) -> None:
     call = interrupted(verifiable=False)
-    assert "Verify again" not in visible_text(alice.get(f"/review/calls/{call.pk}/"))
+    assert "Run the tool’s own check again" not in visible_text(alice.get(f"/review/calls/{call.pk}/"))
 
 
 def test_decided_call_is_not_verified(alice: Client) -> None:

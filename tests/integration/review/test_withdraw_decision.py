@@ -157,6 +157,8 @@ def test_vote_is_withdrawn_before_the_others_agree(people: dict[str, Client]) ->
     people["alice"].post(url(call), APPROVE)
     page = visible_text(people["alice"].get(url(call)))
     assert "Withdraw your decision Nothing runs because of it yet. The decisions of others stay." in page
+    assert page.count("Withdraw your decision") == 2  # what opens the form, and its button
+    assert "Withdraw the decision" not in page
     assert "Withdraw your decision" not in visible_text(people["bob"].get(url(call)))
     assert people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Not mine."}).status_code == 409
 
