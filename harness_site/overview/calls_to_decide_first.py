@@ -12,11 +12,13 @@ from django.db.models import QuerySet
 from django.utils.translation import ngettext
 
 from checkpoints.db import clock
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, Role
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, Risk, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.masked_formatting import parse_json_or_text
+from harness_site.core.money_amounts_in_call_arguments import find_visible_amount
+from harness_site.core.risk_effect_and_idempotency_texts import find_unusual_risk
 from harness_site.review.differing_arguments import (
     describe_differing_arguments,
     find_names_of_visibly_differing_arguments,
@@ -40,6 +42,7 @@ from harness_site.review.selectors.pending_calls import (
     get_waiting_since,
     select_deadlines_of_undecided_calls,
 )
+from harness_site.review.selectors.usual_amounts import UnusualAmount, UsualAmounts, load_usual_amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +70,21 @@ class CallToDecideRow:
     agents: str = ""
     #: Arguments, masked, in which the call differs from others of the list that have the same sentence.
     details: str = ""
+    #: Its amount if that is far above the usual ones of its tool.
+    unusual_amount: UnusualAmount | None = None
+    #: Its risk if that is another than its side effects mean, as the review queue shows it.
+    risk: Risk | None = None
 
     @property
     def call_count(self) -> int:
         return len(self.call_pks)
 
     @property
-    def queue_sort_key(self) -> tuple[bool, bool, bool, datetime]:
+    def queue_sort_key(self) -> tuple[bool, bool, bool, tuple[datetime, int]]:
         """Sort key of the queue: what was handed over, what is due within a day, outages, what has waited longest."""
         is_due = self.deadline is not None
-        return not self.is_handed, not is_due, not is_due and self.call is not None, self.deadline or self.since
+        waiting = queue_order.build_waiting_sort_key(self.deadline or self.since, min(self.call_pks, default=0))
+        return not self.is_handed, not is_due, not is_due and self.call is not None, waiting
 
     @property
     def deadline_more_than_day_ahead(self) -> datetime | None:
@@ -95,7 +103,7 @@ class CallsToDecideFirst:
 def load_calls_to_decide_first(
     reader: Membership, waiting: CallsByDecider, agent: str = "", *, limit: int
 ) -> CallsToDecideFirst:
-    """List the calls to decide first with up to six queries. Calls that were interrupted together are one row.
+    """List the calls to decide first with up to eight queries. Calls that were interrupted together are one row.
 
     The order is that of the review queue: what was handed to the reader, what is due within a day, what was interrupted
     together, and then what has waited longest. What the reader may not decide comes last.
@@ -149,7 +157,9 @@ def load_calls_to_decide_first(
     own, of_others = [row for row in rows if row.is_own], [row for row in rows if not row.is_own]
     ordered = [*_order_rows_as_in_queue(own), *_order_rows_as_in_queue(of_others)]
     return CallsToDecideFirst(
-        _add_titles_and_differing_arguments(_add_agents(ordered[:limit])),
+        _add_risks_and_unusual_amounts(
+            reader.workspace_id, _add_titles_and_differing_arguments(_add_agents(ordered[:limit]))
+        ),
         BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT),
     )
 
@@ -176,6 +186,19 @@ def _add_titles_and_differing_arguments(rows: Sequence[CallToDecideRow]) -> list
         )
         for row, own, sentence in zip(rows, args, sentences, strict=True)
     ]
+
+
+def _add_risks_and_unusual_amounts(workspace: int, rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
+    """Add them as the review queue has them: a low risk is not said of an unusual amount, which it seems to deny."""
+    usual_amounts = load_usual_amounts(workspace, [row.call for row in rows if row.call is not None])
+    return [row if row.call is None else _add_risk_and_unusual_amount(row, row.call, usual_amounts) for row in rows]
+
+
+def _add_risk_and_unusual_amount(row: CallToDecideRow, call: ToolCall, usual_amounts: UsualAmounts) -> CallToDecideRow:
+    amount = find_visible_amount(parse_json_or_text(call.args_json_in_caller_order))
+    unusual_amount = usual_amounts.find_unusual_amount(call.tool, amount)
+    risk = find_unusual_risk(call)
+    return replace(row, unusual_amount=unusual_amount, risk=None if unusual_amount and risk == Risk.LOW else risk)
 
 
 def _describe_arguments_unlike_alike_calls(own: Any, sentence: str, alike: Sequence[Any]) -> str:
@@ -233,8 +256,9 @@ def _load_calls_with_agents(calls: QuerySet[ToolCall], pks: Collection[int]) -> 
     if not pks:
         return []
     columns = ("tool", "args", "args_order", "sentence", "status", "issued_at", "interrupted_at", "decide_within")
+    risk_columns = ("risk", "side_effects", "idempotency_key", "call_id")
     found = calls.filter(pk__in=sorted(pks)).select_related("session")
-    return list(found.only("session", "session__agent", *columns))
+    return list(found.only("session", "session__agent", *columns, *risk_columns))
 
 
 def _build_outage_row(

@@ -20,6 +20,7 @@ from harness_site.accounts.map_decisions_to_eligible_votes import build_eligible
 from harness_site.accounts.models import Membership
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.review.load_claims_and_record_presence import HANDED_FOR
+from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
     TIME_LEFT_BY_FILTER,
@@ -284,4 +285,5 @@ def list_keys_of_longest_waiting_calls(waiting: CallsByDecider, statuses: Collec
     if waiting.all_calls is None:
         return None
     calls = [call for call in waiting.all_calls if call.status in statuses]
-    return [pk for _since, pk in sorted((call.interrupted_at or call.issued_at, call.pk) for call in calls)]
+    keys = (queue_order.build_waiting_sort_key(call.interrupted_at or call.issued_at, call.pk) for call in calls)
+    return [pk for _since, pk in sorted(keys)]

@@ -34,6 +34,14 @@ _MAX_TIME_TO_DECIDE = timedelta(days=365_000)
 WAITING_SINCE: Final = Coalesce("interrupted_at", "issued_at")
 
 
+def build_waiting_sort_key(since: datetime, pk: int) -> tuple[datetime, int]:
+    """Build the key by which calls that have waited longest come first, as `QueueSort.OLDEST` orders them.
+
+    Calls with equal times are in the order in which they were stored.
+    """
+    return since, pk
+
+
 class QueueSort(TextChoices):
     OLDEST = "oldest", _("Due within a day, then longest waiting")
     DEADLINE = "deadline", _("Nearest deadline")

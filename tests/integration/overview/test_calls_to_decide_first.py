@@ -9,6 +9,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role, SessionStatus
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
+from harness_site.overview.calls_to_decide_first import CallToDecideRow
 from harness_site.review.models import Claim
 from tests.support.factories import THEN, make_call, make_session, make_user
 from tests.support.page_text import visible_text
@@ -151,3 +152,50 @@ def test_what_others_decide_stands_below_the_numbers_for_an_auditor(reader: Clie
         client.force_login(make_user(name=role, role=role))
         page = client.get("/overview/").content.decode()
         assert (page.index('id="decide-first"') < page.index('id="numbers-of-period"')) == comes_first
+
+
+@pytest.mark.parametrize("status", [CallStatus.AWAITING_APPROVAL, CallStatus.INTERRUPTED])
+def test_calls_with_equal_times_are_in_the_order_of_the_review_page(reader: Client, status: CallStatus) -> None:
+    interrupted_at = THEN if status == CallStatus.INTERRUPTED else None
+    for number in range(3):
+        make_call(
+            session=make_session(), tool=f"t{number}", status=status, issued_at=THEN, interrupted_at=interrupted_at
+        )
+    overview, review = (
+        list(dict.fromkeys(re.findall(r'href="/review/calls/(\d+)/', reader.get(path).content.decode())))
+        for path in ("/overview/", "/review/")
+    )
+    assert len(overview) == 3
+    assert overview == review
+
+
+def test_rows_of_equal_age_are_ordered_by_their_keys_whatever_the_order_of_the_database(reader: Client) -> None:
+    calls = [
+        make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, issued_at=THEN, interrupted_at=None)
+        for _ in range(3)
+    ]
+    rows = [
+        CallToDecideRow(call, call.tool, (call.pk,), THEN, False, None, False, True, False, False)
+        for call in reversed(calls)
+    ]
+    assert [row.call_pks[0] for row in sorted(rows, key=lambda row: row.queue_sort_key)] == [call.pk for call in calls]
+
+
+def test_calls_to_decide_first_have_the_warnings_of_the_review_page(reader: Client) -> None:
+    for number in range(6):
+        make_call(
+            session=make_session(), tool="refund", status=CallStatus.COMPLETED, args={"amount": f"{number + 18}.00"}
+        )
+    for amount, risk in (("4200.00", "high"), ("20.00", "medium")):
+        make_call(
+            session=make_session(),
+            tool="refund",
+            status=CallStatus.AWAITING_APPROVAL,
+            args={"amount": amount},
+            interrupted_at=None,
+            risk=risk,
+        )
+    for path, unusual in (("/overview/", "Unusual amount"), ("/review/", "usually at most 23.00")):
+        html = reader.get(path).content.decode()
+        assert html.count(unusual) == 1, path
+        assert len(re.findall('class="risk high"[^>]*><svg.*?</svg>High risk<', html)) == 1, path
