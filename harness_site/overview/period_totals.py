@@ -131,10 +131,6 @@ class ToolTotals:
     def interrupted_share(self) -> float:
         return self.interrupted / self.calls
 
-    @property
-    def failed_share(self) -> float:
-        return self.failed / self.calls
-
 
 @dataclass(frozen=True, slots=True)
 class AgentTotals:
@@ -202,9 +198,16 @@ class PeriodTotals:
 
     @property
     def most_failing_tools(self) -> list[ToolTotals]:
-        """Tools by their share of failed calls; rarely called tools come last."""
+        """Tools by their share of failed calls among those with an outcome; rarely called tools come last."""
         failing = [tool for tool in self.tools if tool.failed]
-        failing.sort(key=lambda tool: (not tool.has_enough_calls, -tool.failed_share, -tool.failed, tool.name))
+        failing.sort(
+            key=lambda tool: (
+                not tool.has_enough_finished_calls,
+                -tool.failed_share_of_finished,
+                -tool.failed,
+                tool.name,
+            )
+        )
         return failing[:TOOLS]
 
     @property

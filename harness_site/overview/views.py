@@ -245,15 +245,25 @@ def _describe_failed_share_and_change(total: SessionTotals, preceding: SessionTo
     """Describe the share of failed sessions, and that of the preceding period if it had sessions."""
     if not total.sessions:
         return _("no session started")
-    values = {"share": format_share(total.failed_share)}
+    values = {"share": _describe_failed_share(total)}
     if not preceding.sessions:
         return values["share"]
-    values["preceding"] = format_share(preceding.failed_share)
+    values["preceding"] = _describe_failed_share(preceding)
     if values["share"] == values["preceding"]:
         return _("%(share)s, as before") % values
     if total.failed_share < preceding.failed_share:
         return _("%(share)s, down from %(preceding)s") % values
     return _("%(share)s, up from %(preceding)s") % values
+
+
+def _describe_failed_share(totals: SessionTotals) -> str:
+    """Describe it as the table of agents does: with few sessions, by numbers."""
+    if totals.has_enough_sessions:
+        return format_share(totals.failed_share)
+    return _("%(number)s of %(calls)s") % {
+        "number": format_count(totals.failed),
+        "calls": format_count(totals.sessions),
+    }
 
 
 def _describe_p95_wait_and_change(waits: WaitingTimes, preceding: WaitingTimes) -> str:

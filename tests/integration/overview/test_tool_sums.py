@@ -46,7 +46,7 @@ def test_each_settled_call_counts_once() -> None:
     assert sorted(found) == ["interrupt", "lost", "quick", "slow", "waiting"]
     assert (found["interrupt"].calls, found["interrupt"].mean) == (1, None)
     assert (found["slow"].calls, round(found["slow"].mean or 0)) == (3, 30)
-    assert (found["quick"].failed_share, found["lost"].interrupted_share) == (1, 1)
+    assert (found["quick"].failed_share_of_finished, found["lost"].interrupted_share) == (1, 1)
     assert found["lost"].mean is None
     assert [tool.name for tool in sums.slowest_tools] == ["slow", "quick"]
     assert [tool.name for tool in sums.tools_interrupted_most] == ["lost", "waiting"]
@@ -78,6 +78,19 @@ def test_tools_that_fail_most_lead_to_their_failed_calls(reader: Client) -> None
     assert [(failed, calls) for _link, failed, calls in links] == [("3", "4"), ("1", "4"), ("1", "1")]
     listed = reader.get(links[0][0].replace("&amp;", "&")).content.decode()
     assert len(re.findall(r'<a data-row href="[^"]*/calls/\d+/', listed)) == 3
+
+
+def test_share_of_failed_calls_leaves_out_those_whose_outcome_is_unknown(reader: Client) -> None:
+    make_settled_call("pay", status=CallStatus.FAILED)
+    for _ in range(2):
+        make_settled_call("pay")
+    now = datetime.now(UTC)
+    make_call(session=make_session(), tool="pay", issued_at=now, interrupted_at=now)
+    complete()
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+    html = reader.get("/overview/").content.decode()
+    table = html.partition("Tools that fail most</h2>")[2].partition("</table>")[0]
+    assert "pay 1 of 3 33 %" in visible_text(HttpResponse(table))
 
 
 def test_finished_calls_of_the_slowest_tools_are_those_of_the_list_behind_them(reader: Client) -> None:
