@@ -35,7 +35,7 @@ from harness_site.notifications.known_tools_and_unmatched_patterns import (
 )
 from harness_site.notifications.models import CALL_EVENTS, Delivery, Event, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message
-from harness_site.notifications.tools_of_which_nobody_is_told import find_filter_gap
+from harness_site.notifications.tools_without_recipients import find_filter_gap
 
 #: Key in the user session of a webhook whose secret the webhooks page shows once.
 _SHOWN_ONCE_KEY: Final = "new_webhook"
