@@ -30,7 +30,7 @@ from checkpoints.store.checkpointer_state import CheckpointerState, OwnedSession
 from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.version_state_types import Unchanged, VersionChange
 from checkpoints.sync_and_async_flow_runners import Flow
-from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord
+from checkpoints.versions.imported_phase_records import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from checkpoints.store.call_intent_and_outcome_types import validate_and_build_c
 from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry_and_dispatch import ToolRegistry
-from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord
+from checkpoints.versions.imported_phase_records import ImportedRecord
 from checkpoints.workflows.workflow import SyncWorkflow
 
 

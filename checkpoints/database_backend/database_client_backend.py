@@ -67,7 +67,7 @@ from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import Unchanged, VersionChange
 from checkpoints.sync_and_async_flow_runners import Flow, Transact
 from checkpoints.versions import load_version, save_imported_phase_record, save_phase_version, save_version
-from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord
+from checkpoints.versions.imported_phase_records import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
 
 #: Threads, and therefore connections, that one async client uses at most. SQLite takes one writer at a time: more

@@ -44,7 +44,7 @@ from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionC
 from checkpoints.sync_and_async_flow_runners import Flow, Transact
 from checkpoints.tracing import trace_session_flow, trace_session_function
 from checkpoints.versions import validate_and_digest_transcript
-from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord, convert_phase_record
+from checkpoints.versions.imported_phase_records import ImportedRecord, convert_phase_record
 from checkpoints.versions.validate_and_digest_transcript import PreparedTranscript
 from checkpoints.workflows.step_log_protocol import StepLog
 

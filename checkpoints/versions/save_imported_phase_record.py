@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord, convert_phase_record
+from checkpoints.versions.imported_phase_records import ImportedRecord, convert_phase_record
 from checkpoints.versions.save_phase_version import save_phase_version
 
 

@@ -130,7 +130,7 @@ GROUPS = (
     Group("Results: versions removed", "checkpoints.sessions.version_retention_rule", ("RemovalCounts",)),
     Group("Results: exported files", "checkpoints.archive.archive_results", ("ExportedFile",)),
     Group("Results: imported sessions", "checkpoints.archive.archive_results", ("ImportedSession",)),
-    Group("Results: imported records", "checkpoints.versions.legacy_phase_record_conversion", ("ImportedRecord",)),
+    Group("Results: imported records", "checkpoints.versions.imported_phase_records", ("ImportedRecord",)),
     Group("Results: tickets", "checkpoints.versions.queued_snapshots", ("Ticket",)),
 )
 #: Async classes by the blocking class that documents them.
