@@ -383,7 +383,7 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     assert filters.bounding_box() == place
     assert axe.list_accessibility_violations(page) == []
     open_outage(page, 50)
-    expect(page.get_by_role("button", name="Decide 40 calls by their evidence")).to_be_visible()
+    expect(page.get_by_role("button", name="Decide 40 calls by their late results")).to_be_visible()
     # The bar at the lower edge covers what is behind it; a link that it covers in part would count as too small.
     page.locator(".send-several").evaluate("bar => { bar.style.position = 'static'; }")
     assert axe.list_accessibility_violations(page) == []
@@ -653,7 +653,7 @@ def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: Open
     page.goto("/review/")
     open_outage(page, 50)
     page.get_by_role("region", name="Decide by late results").get_by_role("textbox").fill(REASON)
-    page.get_by_role("button", name="Decide 40 calls by their evidence").click()
+    page.get_by_role("button", name="Decide 40 calls by their late results").click()
     others = page.get_by_role("region", name="Decide these calls yourself")
     others.get_by_label("Answer for all").select_option("It did not happen")
     others.get_by_label("Evidence for all").fill("The carrier's list")

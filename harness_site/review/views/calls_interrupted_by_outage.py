@@ -159,7 +159,7 @@ class ReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=4000,
         label=gettext_lazy("Reason"),
-        widget=forms.Textarea(attrs={"rows": 2}),
+        widget=forms.Textarea(attrs={"rows": 2, "aria-required": "true"}),
         error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name for each call.")},
     )
 

@@ -432,6 +432,18 @@ def test_outages_of_other_workspaces_are_separate(lost: Lost) -> None:
     assert found == {"default": [2], "elsewhere": [3]}
 
 
+def test_late_results_are_not_called_by_the_name_of_the_field_evidence(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(0), lost(1), lost(2)]
+    make_late_result(call=calls[0])
+    html = people["alice"].get(people["alice"].get("/review/").context["groups"][0].address).content.decode()
+    assert "Decide 1 call by its late result" in html
+    assert "by its evidence" not in html
+    assert "evidence: it" not in html
+    settle = html.partition("Decide by late results")[2].partition("</form>")[0]
+    assert "required, recorded with your name for each call" in settle
+    assert 'aria-required="true"' in settle
+
+
 def test_auditor_sees_no_steps_of_a_decision(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(0), lost(1)]
     make_late_result(call=calls[0])
