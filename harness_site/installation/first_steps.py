@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from checkpoints.models import Decision, Session, Workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.second_factor_holders_and_requirements import has_second_factor
 from harness_site.installation.agent_connection_examples import find_connection_of_session
 from harness_site.installation.database_readiness import probe
 from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test
@@ -25,6 +24,7 @@ from harness_site.installation.installation_checks import (
     get_mail_server_status,
     get_mail_settings_status,
     get_migration_status,
+    get_second_factor_status,
     get_site_address_status,
 )
 from harness_site.notifications.record_mail_server_acceptance import has_mail_server_accepted_message
@@ -84,7 +84,7 @@ def has_open_steps(request: HttpRequest, member: Membership) -> bool:
     return not (
         _is_status_ok(get_mail_settings_status())
         and _is_status_ok(get_site_address_status(request))
-        and has_second_factor(member.user)
+        and _is_status_ok(get_second_factor_status(member.user))
         and find_oldest_session(member.workspace) is not None
         and probe.find_problem() is None
         and has_mail_server_accepted_message()
@@ -96,13 +96,10 @@ def _is_status_ok(status: Status) -> bool:
 
 
 def _build_admin_second_factor_step(request: MemberRequest) -> Step:
-    user = request.membership.user
-    values = {"name": user.get_username()}
-    if has_second_factor(user):
-        summary = _("%(name)s has a second factor.") % values
-        return Step(_("Administrator"), True, summary, reverse("harness_accounts:account"), _("Change"))
-    summary = _("%(name)s has no second factor yet. A stolen password is enough to sign in.") % values
-    return Step(_("Administrator"), False, summary, reverse("mfa_activate_totp"), _("Add second factor"))
+    status = get_second_factor_status(request.membership.user)
+    if _is_status_ok(status):
+        return Step(_("Administrator"), True, status.summary, reverse("harness_accounts:account"), _("Change"))
+    return Step(_("Administrator"), False, status.summary, reverse("mfa_activate_totp"), _("Add second factor"))
 
 
 def _build_status_step(status: Status) -> Step:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import django
 from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import Error, connection
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -36,6 +37,8 @@ from checkpoints.models import Decision, Run, Session, Workspace
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.accounts.second_factor_holders_and_requirements import has_second_factor
 from harness_site.core.background_task import list_running_task_states
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
@@ -108,7 +111,7 @@ class Status:
     hint: str = ""
 
 
-def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[Status]:
+def run_installation_checks(request: MemberRequest, workspace: Workspace) -> list[Status]:
     """Run every check. One that fails is reported as a problem and does not hide the others."""
     checks: list[tuple[str, str, Callable[[], Status]]] = [
         ("version", _("Version"), get_version_status),
@@ -116,7 +119,8 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("migrations", _("Migrations"), get_migration_status),
         ("address", _("Address of this site"), lambda: get_site_address_status(request)),
         ("mail", _("Mail"), lambda: _get_mail_status_of_workspace(request, workspace)),
-        ("webhooks", _("Webhooks"), lambda: get_message_delivery_status(workspace)),
+        ("second-factor", _("Second factor"), lambda: get_second_factor_status(request.membership.user)),
+        ("webhooks", _("Notifications"), lambda: get_message_delivery_status(workspace)),
         ("background", _("Sweeper and background work"), get_background_work_status),
         ("leases", _("Leases"), get_run_lease_status),
         ("search", _("Search index"), get_search_index_status),
@@ -128,6 +132,16 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("disk", _("Disk"), get_disk_space_status),
     ]
     return [_run_check_or_report_failure(key, title, check) for key, title, check in checks]
+
+
+def get_second_factor_status(user: AbstractBaseUser) -> Status:
+    """Report whether the reader, an admin, has a second factor. The first steps ask for it by this status, too."""
+    title = _("Second factor")
+    values = {"name": user.get_username()}
+    if has_second_factor(user):
+        return Status("second-factor", title, Level.OK, _("%(name)s has a second factor.") % values)
+    summary = _("%(name)s has no second factor yet. A stolen password is enough to sign in.") % values
+    return Status("second-factor", title, Level.OFF, summary)
 
 
 def get_version_status() -> Status:
@@ -297,7 +311,7 @@ def get_message_delivery_status(workspace: Workspace) -> Status:
     A test that was given up is none of them, because nobody missed anything. A webhook whose last message failed wants
     attention before messages are given up.
     """
-    title, now = _("Webhooks"), clock.now()
+    title, now = _("Notifications"), clock.now()
     count = Webhook.objects.filter(workspace=workspace).count()
     deliveries = Delivery.objects.filter(notice__workspace=workspace)
     given_up = deliveries.filter(status=DeliveryStatus.GIVEN_UP, attempted_at__gt=now - timedelta(days=1))

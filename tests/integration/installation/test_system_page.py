@@ -53,6 +53,18 @@ def test_page_lists_every_check(admin: Client) -> None:
     assert "python manage.py verify_audit" in text
 
 
+def test_system_page_and_first_steps_count_a_missing_second_factor(admin: Client) -> None:
+    words = "dora has no second factor yet. A stolen password is enough to sign in."
+    for path in ("/settings/system/", "/settings/first-steps/"):
+        assert words in visible_text(admin.get(path)), path
+    assert 'id="second-factor"' in admin.get("/settings/system/").content.decode()
+
+
+def test_price_table_says_why_and_what_to_do(admin: Client) -> None:
+    summary = admin.get("/settings/system/").content.decode().partition("Set up a price table")[2]
+    assert "Copy the table into a file and enter the prices" in summary.partition("</summary>")[0]
+
+
 @pytest.mark.parametrize(
     ("key", "required", "words"),
     [
