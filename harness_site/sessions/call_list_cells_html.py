@@ -10,7 +10,7 @@ from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
 from harness_site.sessions.selectors.call_records import CallRecord
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_long_words
 
 

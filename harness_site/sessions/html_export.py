@@ -20,8 +20,8 @@ from harness_site.core.formatting import write_dates_and_offsets_with_times
 from harness_site.core.masking import masker
 from harness_site.sessions.selectors import conversation_window, session_history, version_lookup
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.selectors.session_history import HistoryPage
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
 
 _STYLES: Final = (

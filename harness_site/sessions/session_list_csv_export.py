@@ -15,7 +15,7 @@ from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.search.models import Fact, Trait
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
+from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.site_address import build_absolute_url
 
 HEAD: Final = (

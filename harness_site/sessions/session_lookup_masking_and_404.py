@@ -16,8 +16,8 @@ from checkpoints.seals import row_seals
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core.masking import mask_argument_secrets_throughout_session
 from harness_site.core.number_parameters import parse_whole_number_or_none
-from harness_site.sessions.selectors import session_rows_and_page_head
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors import session_head, session_rows
+from harness_site.sessions.selectors.session_head import SessionHead
 
 P = ParamSpec("P")
 
@@ -60,7 +60,7 @@ def get_session_head_and_mask_secrets_or_404(request: MemberRequest, pk: int, *,
     another workspace, and `IntegrityError` for a session that was altered.
     """
     request.session_shown = pk  # also if it cannot be read
-    head = session_rows_and_page_head.load_session_head(request.membership.workspace_id, pk) if pk <= _MAX_PK else None
+    head = session_head.load_session_head(request.membership.workspace_id, pk) if pk <= _MAX_PK else None
     if head is None:
         del request.session_shown
         raise PageNotFound(
@@ -93,7 +93,7 @@ def mask_secrets_in_names_of_other_sessions_until_response(head: SessionHead) ->
 
 def parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:
     """Parse the keys of the sessions that an open page has, in their order."""
-    texts = request.GET.get("rows", "").split(",")[: session_rows_and_page_head.PAGE]
+    texts = request.GET.get("rows", "").split(",")[: session_rows.PAGE]
     return tuple(pk for text in texts if (pk := parse_whole_number_or_none(text)) is not None)
 
 

@@ -27,7 +27,7 @@ from harness_site.sessions.money_and_count_formatting import (
     format_count,
     render_cost_or_tokens,
 )
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
+from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_and_call_links import SessionLinks
 from harness_site.sessions.session_and_call_status_chips import get_session_status_shape_and_label
 from harness_site.templatetags.harness_tags import build_filter_url, mask_and_render_copyable_text, render_time_ago

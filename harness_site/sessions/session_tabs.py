@@ -8,7 +8,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from harness_site.core.cached_urls import get_page_path
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 
 #: Number of tabs for which a phone has room beside a menu.
 _FIRST: Final = 3

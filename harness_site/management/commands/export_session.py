@@ -16,8 +16,8 @@ from harness_site.accounts import load_masking_rules
 from harness_site.core.masking import mask_argument_secrets_throughout_session, masker
 from harness_site.core.rendering.text_shortening import format_byte_size
 from harness_site.sessions import html_export, jsonl_export
-from harness_site.sessions.selectors import session_rows_and_page_head
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors import session_head, session_rows
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.session_lookup_masking_and_404 import mask_secrets_in_names_of_other_sessions_until_response
 
 #: Bytes between two progress messages.
@@ -67,8 +67,8 @@ class Command(export_session.Command):
         self.stdout.write(f"Version {head.row.version}, {size:,} bytes: {options['path']}")
 
     def _load_session_head(self, workspace: Workspace, session_id: str) -> SessionHead:
-        pk = session_rows_and_page_head.find_session_pk(workspace.pk, session_id)
-        head = None if pk is None else session_rows_and_page_head.load_session_head(workspace.pk, pk)
+        pk = session_rows.find_session_pk(workspace.pk, session_id)
+        head = None if pk is None else session_head.load_session_head(workspace.pk, pk)
         if head is None:
             raise CommandError(f"There is no session {session_id!r} in workspace {workspace.slug!r}.")
         return head

@@ -21,8 +21,8 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 from harness_site.search import passage_search
 from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions.selectors import session_list_pages, session_rows_and_page_head
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
+from harness_site.sessions.selectors import session_list_pages, session_rows
+from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_row_display import format_fork_mark
 
 #: Number of sessions that are offered.
@@ -73,7 +73,7 @@ def load_session_choices(
     limit = OFFERED + 1 + len(without)
     if query:
         found = passage_search.search_sessions(workspace_id, query, kind=Kind.SESSION)
-        exact_match = session_rows_and_page_head.find_session_pk(workspace_id, typed)
+        exact_match = session_rows.find_session_pk(workspace_id, typed)
         pks = [] if exact_match is None else [exact_match]
         pks += [passage.session_id for passage in found.passages]
     else:
@@ -82,7 +82,7 @@ def load_session_choices(
             newest = session_list_pages.load_partial_sessions_after_cursor(workspace_id, SessionFilter(), limit)
             pks += [session.pk for session in newest]
     offered = [pk for pk in dict.fromkeys(pks) if pk not in without]
-    rows = session_rows_and_page_head.load_session_rows_in_order_of_pks(workspace_id, tuple(offered[:OFFERED]))
+    rows = session_rows.load_session_rows_in_order_of_pks(workspace_id, tuple(offered[:OFFERED]))
     secrets = mask_argument_secrets_throughout_session.load_known_secrets_of_sessions(offered[:OFFERED])
 
     def build_choice(row: SessionRow) -> SessionChoice:

@@ -20,7 +20,7 @@ from harness_site.search.record_models_and_divide_cost import (
     get_stated_or_estimated_model_cost,
 )
 from harness_site.sessions.money_and_count_formatting import count_common_decimal_places
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.selectors.version_lookup import parse_cost
 
 PAGE: Final = 25

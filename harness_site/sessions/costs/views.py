@@ -12,7 +12,7 @@ from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.search.copied_tokens_and_cost_of_forks import load_usage_copied_by_fork
 from harness_site.sessions.costs import usage_by_turn_and_model
 from harness_site.sessions.costs.usage_by_turn_and_model import OwnOrCopiedAmounts, UsagePage
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,

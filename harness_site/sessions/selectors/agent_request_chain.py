@@ -18,10 +18,11 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows_and_quarantine import filter_out_unreadable_records
 from harness_site.sessions.selectors import (
     requests_from_other_agents,
-    session_rows_and_page_head,
+    session_rows,
     waits_for_other_agents,
 )
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead, SessionRow
+from harness_site.sessions.selectors.session_head import SessionHead
+from harness_site.sessions.selectors.session_rows import SessionRow
 
 #: Sessions and requests of one chain that are loaded.
 MAX_ENTRIES: Final = 50
@@ -116,7 +117,7 @@ def load_request_chain(head: SessionHead) -> RequestChain | None:
     calls, answering, has_all = _load_requests_below(root.pk, path, head.row.pk)
     if not path and calls.keys() <= {root.pk}:
         return None
-    rows = session_rows_and_page_head.load_session_rows_in_order_of_pks(
+    rows = session_rows.load_session_rows_in_order_of_pks(
         head.stored.workspace_id, tuple({root.pk, *answering.values()})
     )
     known = {row.pk: row for row in filter_out_unreadable_records(rows)}

@@ -11,8 +11,8 @@ from typing import Final
 from checkpoints.models import Session
 from harness_site.core.unreadable_rows_and_quarantine import filter_out_unreadable_records
 from harness_site.sessions.money_and_count_formatting import count_common_decimal_places
-from harness_site.sessions.selectors import session_rows_and_page_head
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
+from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.selectors.session_rows import SessionRow
 
 #: Levels above and below a session, and sessions of one tree, that are loaded.
 MAX_LEVELS: Final = 12
@@ -100,7 +100,7 @@ def load_session_tree(session: Session) -> SessionTree:
             level.append(session_id)
         if not level or not is_complete:
             break
-    loaded = session_rows_and_page_head.load_session_rows_in_order_of_pks(session.workspace_id, tuple(ids))
+    loaded = session_rows.load_session_rows_in_order_of_pks(session.workspace_id, tuple(ids))
     known = {row.pk: row for row in filter_out_unreadable_records(loaded)}
     nodes = list(_iterate_subtree_nodes(root.pk, 0, known, children))
     titles = Counter(node.row.title for node in nodes if node.row.title)

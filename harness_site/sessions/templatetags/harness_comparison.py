@@ -43,7 +43,7 @@ from harness_site.sessions.compare.message_alignment import ComparedMessage, Edi
 from harness_site.sessions.compare.message_part_differences import EditedPart, compare_parts
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.templatetags.harness_tools import list_result_parts_not_in_view
 from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.templatetags.harness_tags import render_time

@@ -9,7 +9,7 @@ from harness_site.core.masking.mask_argument_secrets_throughout_session import l
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.sessions import session_tabs
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_tabs import SessionTabs
 from harness_site.sessions.subagent_tree import subagent_tree

@@ -67,8 +67,9 @@ from harness_site.sessions.selectors.conversation_window import (
     count_messages_opened_at_once,
 )
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.selectors.session_history import CALL_ENDED, ArgumentEdit, HistoryItem
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead, SessionRow
+from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 from harness_site.sessions.selectors.workflow_steps import StepRow
 from harness_site.sessions.session_list_query_parameters import KNOWN_MODELS, list_search_order_choices

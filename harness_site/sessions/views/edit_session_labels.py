@@ -25,7 +25,7 @@ from harness_site.core.masking.encrypted_names_in_urls import decrypt_name_if_en
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.saved_views.list_filter_normalization import normalize_filter_query
 from harness_site.search.models import Fact, Trait
-from harness_site.sessions.selectors import session_rows_and_page_head
+from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
@@ -186,4 +186,4 @@ def _update_label_in_search_index(workspace: int, session: int, label: str, *, i
 
 
 def _list_well_formed_session_keys(texts: list[str]) -> list[str]:
-    return [text for text in texts[: session_rows_and_page_head.PAGE] if parse_whole_number_or_none(text) is not None]
+    return [text for text in texts[: session_rows.PAGE] if parse_whole_number_or_none(text) is not None]

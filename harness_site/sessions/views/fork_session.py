@@ -27,8 +27,8 @@ from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.safe_display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.text_shortening import shorten_text
-from harness_site.sessions.selectors import fork_list_and_preview, session_rows_and_page_head, version_lookup
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors import fork_list_and_preview, session_rows, version_lookup
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.selectors.version_lookup import Version
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
@@ -152,7 +152,7 @@ def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: F
         return _render_fork_page(request, head, _get_version_or_404(head, version), form, status=422)
     except (VersionNotFound, SessionNotFound):
         raise build_missing_version_error(head, str(version)) from None
-    fork_pk = session_rows_and_page_head.find_session_pk(workspace.pk, name)
+    fork_pk = session_rows.find_session_pk(workspace.pk, name)
     address = (
         reverse("harness_sessions:sessions") if fork_pk is None else reverse("harness_sessions:session", args=[fork_pk])
     )

@@ -27,13 +27,13 @@ from harness_site.search.passage_search import OrderedSearchCursor, SearchCursor
 from harness_site.search.query_terms import SearchQuery, do_terms_occur_outside_of_ids
 from harness_site.search.sessions_matching_words_across_texts import WordMatches, search_sessions_with_all_words
 from harness_site.sessions import session_row_display
-from harness_site.sessions.selectors import session_list_pages, session_rows_and_page_head
+from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.selectors.ordered_search_results import (
     OrderedSearch,
     search_best_matching_sessions,
     search_sessions_in_order_of_column,
 )
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
+from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_and_call_links import SessionLinks
 from harness_site.sessions.session_list_query_parameters import (
     BEST_MATCH,
@@ -84,7 +84,7 @@ def show_hits_or_redirect_to_correction(
     cursor = _parse_cursor(request.GET.get("before", ""))
     within = parse_number_parameter_or_none(request, "within")
     order = parse_search_order(request.GET) if within is None else ""
-    exact_match = session_rows_and_page_head.find_session_pk(workspace, request.GET.get("q", "").strip())
+    exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
     found, pks, is_in_order = _search_or_refresh_displayed_sessions(
         request, query, wanted, order, cursor=cursor, within=within, exact_match=exact_match
     )
@@ -97,7 +97,7 @@ def show_hits_or_redirect_to_correction(
         pks = apart.sessions if apart else ()
     hits = load_search_hits_by_session(found.passages, query)
     is_reload = bool(request.GET.get("rows"))
-    rows = session_rows_and_page_head.load_session_rows_in_order_of_pks(workspace, pks, None if is_reload else wanted)
+    rows = session_rows.load_session_rows_in_order_of_pks(workspace, pks, None if is_reload else wanted)
     secrets = _load_secrets_of_sessions(pks, found, apart)
     line_sort = order if isinstance(order, Sort) else Sort.UPDATED
     lines = session_row_display.build_session_list_lines(rows, secrets, sort=line_sort, since="", query=request.GET)

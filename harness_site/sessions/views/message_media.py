@@ -15,7 +15,7 @@ from checkpoints.formats.parse_message_parts import AudioPart, ImagePart, Part
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.security_headers import SANDBOX_POLICY
 from harness_site.sessions.message_media_sources import DATA_URL, parse_audio_data_url
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,

@@ -24,7 +24,7 @@ from harness_site.accounts.mark_sessions_shown_in_response import mark_session_s
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,

@@ -33,8 +33,8 @@ from harness_site.core.streamed_downloads import (
 from harness_site.display.display_preferences import get_chosen_theme_or_empty
 from harness_site.security_headers import provide_csp_nonce_to_templates
 from harness_site.sessions import html_export, jsonl_export, session_list_csv_export, session_list_query_parameters
-from harness_site.sessions.selectors import session_rows_and_page_head
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
@@ -71,8 +71,8 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
         what="sessions",
         filters=_format_filters_without_search_words(request),
     )
-    keys = session_rows_and_page_head.load_matching_session_keys(workspace, filters, only=matching_keys)
-    rows = session_list_csv_export.generate_csv_lines(session_rows_and_page_head.iterate_session_rows(workspace, keys))
+    keys = session_rows.load_matching_session_keys(workspace, filters, only=matching_keys)
+    rows = session_list_csv_export.generate_csv_lines(session_rows.iterate_session_rows(workspace, keys))
     name = f"sessions-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(rows, CSV, name, total=f"record {len(keys)}")
 

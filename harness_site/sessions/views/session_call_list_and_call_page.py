@@ -24,7 +24,7 @@ from harness_site.sessions.selectors import call_records, conversation_window, f
 from harness_site.sessions.selectors.call_records import CallPage, CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
 from harness_site.sessions.selectors.find_words_errors_and_decisions import CallSpot
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.selectors.stored_results_given_again import (
     find_message_that_asked_again,
     load_uses_of_stored_result,

@@ -25,9 +25,9 @@ from harness_site.sessions.selectors import (
     filter_suggestions,
     session_list_pages,
     session_list_totals,
-    session_rows_and_page_head,
+    session_rows,
 )
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionPage
+from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.selectors.similar_names_for_filters import load_similar_names_of_session_filters
 from harness_site.sessions.session_list_query_parameters import (
     COST_PARAMETERS,
@@ -75,15 +75,11 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
             load_near_names=lambda: _load_near_names_of_filters(request, common["suggested"], known),
         )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
-    page = session_rows_and_page_head.load_session_page(workspace, filters, after=after)
+    page = session_rows.load_session_page(workspace, filters, after=after)
     displayed_pks = parse_displayed_session_keys(request)
     if displayed_pks and after is None and page.after is None:
         displayed_pks = _add_new_sessions_to_displayed_ones(page, displayed_pks, filters.sort)
-    rows = (
-        session_rows_and_page_head.load_session_rows_in_order_of_pks(workspace, displayed_pks)
-        if displayed_pks
-        else page.rows
-    )
+    rows = session_rows.load_session_rows_in_order_of_pks(workspace, displayed_pks) if displayed_pks else page.rows
     lines = session_row_display.build_session_list_lines(
         rows,
         mask_argument_secrets_throughout_session.load_known_secrets_of_sessions([row.pk for row in rows]),
@@ -147,7 +143,7 @@ def _build_filter_form_context(request: MemberRequest, filters: SessionFilter, t
 @require_member_and_handle_page_not_found
 def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
     session_id = request.GET.get("id", "")
-    pk = session_rows_and_page_head.find_session_pk(request.membership.workspace_id, session_id)
+    pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
     if pk is None:
         raise PageNotFound(
             _("There is no session with the id “%(id)s” here.") % {"id": session_id[:LONGEST]},

@@ -21,7 +21,7 @@ from harness_site.sessions.selectors import (
 )
 from harness_site.sessions.selectors.agent_request_chain import RequestChain
 from harness_site.sessions.selectors.requests_from_other_agents import AskingCall
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.selectors.waits_for_other_agents import PeerCallRow
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_lookup_masking_and_404 import (

@@ -42,7 +42,7 @@ from harness_site.sessions.selectors.conversation_window import (
     TranscriptVersion,
 )
 from harness_site.sessions.selectors.find_words_errors_and_decisions import Landmark
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.selectors.transcript_message_queries import WINDOW
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup_masking_and_404 import (

@@ -24,11 +24,11 @@ from harness_site.sessions.compare.session_choices import load_session_choices
 from harness_site.sessions.money_and_count_formatting import count_common_decimal_places
 from harness_site.sessions.selectors import (
     prompt_outline_and_version_summaries,
-    session_rows_and_page_head,
+    session_rows,
     version_list,
     version_lookup,
 )
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.selectors.version_list import VersionRow
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup_masking_and_404 import (
@@ -212,7 +212,7 @@ def _get_other_session_head_or_404(request: MemberRequest, head: SessionHead) ->
 
 def _build_comparison_url_or_none(request: MemberRequest, session_id: str) -> str | None:
     """Return the URL of this page with the session that has this id as the other one; None if there is none."""
-    found = session_rows_and_page_head.find_session_pk(request.membership.workspace_id, session_id)
+    found = session_rows.find_session_pk(request.membership.workspace_id, session_id)
     version = parse_number_parameter_or_none(request, "a")
     parameters = {"with": found} | ({} if version is None else {"a": version})
     return None if found is None else f"{request.path}?{urlencode(parameters)}"

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import CallStatus, RunStatus, SessionStatus
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead, load_session_head
+from harness_site.sessions.selectors.session_head import SessionHead, load_session_head
 from tests.support.factories import make_call, make_run, make_session, make_user
 from tests.support.page_text import visible_text
 

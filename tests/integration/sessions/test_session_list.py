@@ -18,7 +18,7 @@ from checkpoints.sessions.session_list_filters_and_sorting import (
     split_into_indexed_querysets,
 )
 from harness_site.search.models import SESSION_COUNTS, SessionSums
-from harness_site.sessions.selectors import session_list_pages, session_rows_and_page_head
+from harness_site.sessions.selectors import session_list_pages, session_rows
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
@@ -80,10 +80,10 @@ def test_every_page_shows_the_total(wanted: SessionFilter, size: int) -> None:
     workspace = make_workspace().pk
     for minute in range(3):
         at(minute, agent="desk", budget_spent_usd=minute)
-    first = session_rows_and_page_head.load_session_page(workspace, wanted, size=size)
+    first = session_rows.load_session_page(workspace, wanted, size=size)
     assert (len(first.rows), first.total, first.more) == (size, 3, False)
     if first.after is not None:
-        assert session_rows_and_page_head.load_session_page(workspace, wanted, after=first.after, size=size).total == 3
+        assert session_rows.load_session_page(workspace, wanted, after=first.after, size=size).total == 3
 
 
 def test_search_of_the_list_has_a_key(reader: Client) -> None:
@@ -187,7 +187,7 @@ def test_sessions_of_another_workspace_are_not_listed(reader: Client) -> None:
 
 
 def test_pages_have_no_gaps_or_repeats(reader: Client) -> None:
-    made = [at(minute).pk for minute in range(session_rows_and_page_head.PAGE + 5)]
+    made = [at(minute).pk for minute in range(session_rows.PAGE + 5)]
     first = listed(reader)
     second = listed(reader, following(reader))
     assert first + second == made[::-1]
@@ -204,7 +204,7 @@ def test_pages_of_equal_times_have_no_gaps_or_repeats(micro: int) -> None:
     seen: list[int] = []
     after = None
     while True:
-        page = session_rows_and_page_head.load_session_page(workspace.pk, SessionFilter(), after=after, size=1)
+        page = session_rows.load_session_page(workspace.pk, SessionFilter(), after=after, size=1)
         seen += [row.pk for row in page.rows]
         after = page.after
         if after is None:
@@ -240,7 +240,7 @@ def test_sessions_of_known_and_of_unknown_cost_have_an_index_each(sort: Sort, co
 
 
 def test_filters_are_kept_on_the_next_page(reader: Client) -> None:
-    for minute in range(session_rows_and_page_head.PAGE + 1):
+    for minute in range(session_rows.PAGE + 1):
         at(minute, agent="desk")
     make_session(agent="other")
     assert len(listed(reader, following(reader, "/sessions/?agent=desk"))) == 1
@@ -261,10 +261,10 @@ def test_open_page_keeps_its_order_and_new_sessions_come_to_a_short_list(reader:
 
 
 def test_open_page_of_a_long_list_keeps_its_order_and_counts_newer_sessions(reader: Client) -> None:
-    for minute in range(session_rows_and_page_head.PAGE + 1):
+    for minute in range(session_rows.PAGE + 1):
         at(minute)
     displayed = listed(reader)
-    fresh = at(session_rows_and_page_head.PAGE + 9)
+    fresh = at(session_rows.PAGE + 9)
     address = f"/sessions/?rows={','.join(map(str, displayed))}"
     assert listed(reader, address) == displayed
     assert "Show 1 session with newer activity" in visible_text(reader.get(address))
@@ -348,7 +348,7 @@ def test_totals_are_counted_up_to_a_limit(wanted: SessionFilter, monkeypatch: py
     for _ in range(3):
         make_session()
     monkeypatch.setattr(session_list_pages, "LIMIT", 2)
-    page = session_rows_and_page_head.load_session_page(workspace.pk, wanted, size=1)
+    page = session_rows.load_session_page(workspace.pk, wanted, size=1)
     assert (len(page.rows), page.total, page.more) == (1, 2, True)
 
 

@@ -25,7 +25,7 @@ from checkpoints.sessions.session_list_filters_and_sorting import (
 from harness_site.saved_views.list_filter_normalization import FILTERS
 from harness_site.search import indexer
 from harness_site.search.models import Fact, Progress
-from harness_site.sessions.selectors import session_list_pages, session_rows_and_page_head
+from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.session_list_query_parameters import parse_session_filter
 from tests.integration.search.conftest import complete
 from tests.integration.sessions.test_session_list import following, listed
@@ -263,7 +263,7 @@ def test_pages_of_every_order_have_no_gaps_or_repeats(
     seen: list[int] = []
     after = None
     while True:
-        page = session_rows_and_page_head.load_session_page(workspace.pk, order, after=after, size=2)
+        page = session_rows.load_session_page(workspace.pk, order, after=after, size=2)
         seen += [row.pk for row in page.rows]
         if page.after is None:
             break
@@ -278,7 +278,7 @@ def test_pages_of_every_order_have_no_gaps_or_repeats(
 
 def test_next_page_keeps_filters_and_order(reader: Client) -> None:
     made(budget_spent_usd=5, agent="other")
-    pks = [made(budget_spent_usd=number, agent="desk") for number in range(session_rows_and_page_head.PAGE + 1)]
+    pks = [made(budget_spent_usd=number, agent="desk") for number in range(session_rows.PAGE + 1)]
     address = "/sessions/?agent=desk&sort=cost"
     assert listed(reader, address) == pks[:0:-1]
     assert listed(reader, following(reader, address)) == [pks[0]]

@@ -17,7 +17,7 @@ from checkpoints.enums import HOOK_KINDS, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds, fill_open_range_ends
 from harness_site.sessions.selectors import calls_of_original_after_fork, stored_results_given_again
-from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
+from harness_site.sessions.selectors.session_head import SessionHead
 from harness_site.sessions.selectors.stored_results_given_again import LoggedCall
 from harness_site.sessions.timeline.selectors import (
     lane_turns,
