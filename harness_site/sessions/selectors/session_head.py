@@ -130,8 +130,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         result=session.result,
         undecided_call=undecided[0] if undecided else None,
         waiting_since=min(
-            # a fork has copied the time at which a call was interrupted in its original
-            (max(interrupted or issued, session.created_at) for *_, issued, interrupted in blocking_calls),
+            (_get_waiting_since(session, interrupted or issued) for *_, issued, interrupted in blocking_calls),
             default=None,
         ),
         forked_from=None if origin_id is None else session.forked_from_id,
@@ -153,6 +152,11 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         if session.status == SessionStatus.CANCELLED
         else None,
     )
+
+
+def _get_waiting_since(session: Session, since: datetime) -> datetime:
+    """Return since when a call waits: a fork has copied the time at which it was interrupted in its original."""
+    return since if session.forked_version is None else max(since, session.created_at)
 
 
 def _query_session_with_page_header_values(workspace_id: int, pk: int) -> QuerySet[Session]:

@@ -86,7 +86,7 @@ def test_time_of_waiting_for_a_decision_stands_apart(client: Client) -> None:
 
 
 def test_fork_waits_since_it_was_made_and_not_since_its_original_was_interrupted() -> None:
-    fork = make_session(created_at=NOW - timedelta(minutes=1))
+    fork = make_session(created_at=NOW - timedelta(minutes=1), forked_version=3)
     times: dict[str, Any] = {"issued_at": START, "interrupted_at": START + timedelta(minutes=1)}
     make_call(session=fork, step=-1, status=CallStatus.INTERRUPTED, **times)
     head = load_session_head(fork.workspace_id, fork.pk)
