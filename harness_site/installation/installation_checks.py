@@ -332,7 +332,7 @@ def get_message_delivery_status(workspace: Workspace) -> Status:
         )
         return Status("webhooks", title, Level.PROBLEM, summary, advice)
     if not count:
-        return Status("webhooks", title, Level.OFF, _("None. Create one under Notifications to tell other systems."))
+        return Status("webhooks", title, Level.OFF, _("There is no webhook. Create one to tell other systems."))
     webhooks: QuerySet[Any] = query_webhooks_with_last_attempt(workspace.pk)
     failing = webhooks.filter(is_failing=True, paused_at=None).first()
     if failing is not None:
